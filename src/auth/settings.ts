@@ -17,7 +17,7 @@ export interface IssuerSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly keys: KeySource;
-  /** Asymmetric algorithms only (AUTH-2). */
+  /** Asymmetric algorithms only (AUTH-2), see `signatureAlgorithms`. */
   readonly algorithms: readonly string[];
   readonly profile: 'rfc9068' | 'legacy';
   /** A claim, or a path of claims with dots (`realm_access.roles`), that holds scopes (AUTH-19). */
@@ -30,10 +30,23 @@ export interface IssuerSettings {
   readonly lifetimeMaxS: number;
 }
 
+/** Tokens that are refused although they verify. */
+export interface DenyLists {
+  readonly tokens: readonly { readonly issuer: string; readonly jti: string }[];
+  /** Tokens of a subject whose `iat` lies before the moment, in seconds since 1970. */
+  readonly subjects: readonly {
+    readonly issuer: string;
+    readonly subject: string;
+    readonly issuedBeforeS: number;
+  }[];
+  readonly keys: readonly { readonly issuer: string; readonly kid: string }[];
+}
+
 export interface AuthSettings {
   /** Seconds, 0 to 60 (AUTH-5). */
   readonly clockToleranceS: number;
   /** Whether `tools:*:*` means anything (AZ-5). */
   readonly globalWildcards: boolean;
   readonly issuers: readonly IssuerSettings[];
+  readonly deny?: DenyLists;
 }

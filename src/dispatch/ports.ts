@@ -1,8 +1,35 @@
 import type { Actor } from '../access/actor.ts';
-import type { CallStatus, OutcomeCode } from '../core/errors.ts';
+import type { FunctionCall } from '../core/call.ts';
+import type { OutcomeCode } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
-import type { ToolResult } from '../core/outcome.ts';
-import type { Registry } from '../tools/registry.ts';
+import type { Outcome, ToolResult } from '../core/outcome.ts';
+import type { Render } from '../tools/policy.ts';
+import type { Binding, Registry } from '../tools/registry.ts';
+
+/** Who asks, and in which of their conversations: the same for all calls of one request. */
+export interface Caller {
+  readonly actor: Actor;
+  readonly requestId: string;
+  /** The caller's own name of the conversation (`Callgate-Run`). */
+  readonly run?: string;
+  /** The caller's own name of the model answer (`Callgate-Turn`). */
+  readonly turn?: string;
+  /** Whether the caller showed a revision of the declarations that is no longer the current one. */
+  readonly declarationsChanged: boolean;
+}
+
+/** A call that has come to its end. */
+export interface SettledCall {
+  /** callgate's own id of the call (UUIDv7). */
+  readonly id: string;
+  readonly call: FunctionCall;
+  readonly outcome: Outcome;
+  /** How the operator wants outputs of this tool written; undefined leaves it to the request and the format. */
+  readonly render: Render | undefined;
+  /** How often a `tools/call` was tried for it. */
+  readonly attempts: number;
+  readonly durationMs: number;
+}
 
 /** One attempt: what is sent to a server, and the bounds it has to keep. */
 export interface ToolCall {
@@ -33,40 +60,29 @@ export type Attempt =
 export interface Upstream {
   /** Sends one `tools/call` on a live connection, connecting first where needed. @throws never */
   callTool(call: ToolCall): Promise<Attempt>;
-  /** Aliases of all configured servers whose name could be served, and whether each has ever listed its tools. */
+  /** Whether the server with this alias has given a tool list since the start. */
   hasListed(alias: string): boolean;
   /** Why the server with this alias cannot be called at present, in words for the model. */
   unavailability(alias: string): string;
 }
 
-/** What one finished call tells logs and metrics: names, codes and times, never values (AZ-8, SC-14). */
-export interface CallFinished {
-  readonly requestId: string;
-  readonly id: string;
-  readonly callId: string;
-  readonly name: string;
-  readonly alias: string | undefined;
-  readonly tool: string | undefined;
-  readonly toolClass: 'read' | 'write' | undefined;
-  readonly actor: Actor;
-  readonly run: string | undefined;
-  readonly turn: string | undefined;
-  readonly status: CallStatus;
-  readonly code: OutcomeCode | undefined;
-  /** SHA-256 of the parsed arguments, hex; absent when they could not be parsed. */
+/** What a finished call tells logs and metrics: names, codes and times, never values (AZ-8, SC-14). */
+export interface FinishedCall extends SettledCall {
+  readonly caller: Caller;
+  readonly binding: Binding | undefined;
+  /** SHA-256 of the parsed arguments, hex; absent when they were never read. */
   readonly argumentsHash: string | undefined;
-  /** How the arguments were mended before the check (`unwrapped`), if they were. */
+  /** How the arguments were mended before the check, if they were. */
   readonly mended: string | undefined;
-  readonly durationMs: number;
   readonly upstreamMs: number;
 }
 
 /** Where facts about calls go. */
 export interface CallObserver {
-  callFinished(fact: CallFinished): void;
+  callFinished(fact: FinishedCall): void;
 }
 
-/** Monotonic milliseconds (RL-14: wall clock jumps change no deadline). */
+/** Monotonic time (RL-14: jumps of the wall clock change no deadline). */
 export interface Clock {
   readonly monotonicMs: () => number;
 }
@@ -80,5 +96,6 @@ export interface DispatchPorts {
   /** A new UUIDv7. */
   readonly newId: () => string;
   readonly hideForbidden: boolean;
+  /** Every configured alias, whether its server works or not. */
   readonly aliases: readonly string[];
 }

@@ -17,6 +17,8 @@ export default class ClosingLine implements Reporter {
       // A file that could not be loaded, or whose hooks failed, has no failed test of its own.
       failed += failedInModule === 0 && module.state() === 'failed' ? 1 : failedInModule;
     }
-    process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
+    process.stdout.write(
+      `\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`,
+    );
   }
 }

@@ -13,5 +13,6 @@ export const sharedPath = (path: string): string => `${folder}${path}`;
  */
 export const describeWithShared = (path: string, name: string, body: () => void): void => {
   if (existsSync(sharedPath(path)) || process.env.CI === 'true') describe(name, body);
-  else describe.skip(`${name} (skipped: there is no test data at ../shared/${path} beside this checkout)`, body);
+  else
+    describe.skip(`${name} (skipped: there is no test data at ../shared/${path} beside this checkout)`, body);
 };

@@ -1,0 +1,113 @@
+// callgate as the client under test of the MCP conformance suite. The suite appends the URL of its mock server; this script
+// puts callgate in front of it, calls every tool once over callgate's own HTTP API, and stops.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const cli = fileURLToPath(new URL('../dist/cli.js', import.meta.url));
+const serverUrl = process.argv.at(-1);
+const listMs = 20_000;
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Starts `callgate dev` with the server of the scenario; resolves when it has printed its token. */
+async function startCallgate(folder) {
+  const config = path.join(folder, 'callgate.json');
+  const port = await freePort();
+  const content = { mcpServers: { scenario: { url: serverUrl } }, callgate: { listen: { metrics: false } } };
+  await writeFile(config, JSON.stringify(content));
+  const child = spawn(process.execPath, [cli, 'dev', '--config', config, '--port', String(port)], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [token] = line.match(/eyJ[\w-]+\.[\w-]+\.[\w-]+/) ?? [];
+    if (token === undefined) continue;
+    child.stdout.resume();
+    return {
+      origin: `http://127.0.0.1:${port}`,
+      headers: { authorization: `Bearer ${token}` },
+      child,
+      exited,
+    };
+  }
+  throw new Error('callgate ended without printing a token');
+}
+
+/** The declared tools, as soon as the server has been asked for them. */
+async function declaredTools({ origin, headers }) {
+  for (const end = Date.now() + listMs; Date.now() < end; await sleep(100)) {
+    const response = await fetch(`${origin}/v1/declarations?format=mcp`, { headers }).catch(() => undefined);
+    if (response === undefined) continue;
+    if (!response.ok) throw new Error(`GET /v1/declarations: ${response.status} ${await response.text()}`);
+    const { tools, pending } = await response.json();
+    if (pending.length === 0) return tools;
+  }
+  throw new Error(`the server had not listed its tools after ${listMs} ms`);
+}
+
+/** A plain value that the schema accepts, for the simple schemas of the scenarios. */
+function exampleOf(schema) {
+  if (schema.const !== undefined) return schema.const;
+  if (schema.default !== undefined) return schema.default;
+  if (schema.enum !== undefined) return schema.enum[0];
+  switch (schema.type) {
+    case 'object':
+      return Object.fromEntries(
+        Object.entries(schema.properties ?? {}).map(([name, part]) => [name, exampleOf(part)]),
+      );
+    case 'array':
+      return [];
+    case 'integer':
+    case 'number':
+      return schema.minimum ?? 1;
+    case 'boolean':
+      return true;
+    case 'null':
+      return null;
+    default:
+      return 'text';
+  }
+}
+
+async function call({ origin, headers }, tool, index) {
+  const intent = {
+    type: 'function_call',
+    call_id: `call_${index}`,
+    name: tool.name,
+    arguments: JSON.stringify(exampleOf(tool.inputSchema)),
+  };
+  const response = await fetch(`${origin}/v1/calls`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify(intent),
+  });
+  const body = await response.text();
+  const status = response.headers.get('callgate-status');
+  if (status !== 'succeeded') throw new Error(`${tool.name}: HTTP ${response.status}, ${status}: ${body}`);
+}
+
+const folder = await mkdtemp(path.join(tmpdir(), 'callgate-conformance-'));
+const callgate = await startCallgate(folder);
+try {
+  const tools = await declaredTools(callgate);
+  for (const [index, tool] of tools.entries()) await call(callgate, tool, index);
+} finally {
+  callgate.child.kill('SIGTERM');
+  await callgate.exited;
+  await rm(folder, { recursive: true, force: true });
+}

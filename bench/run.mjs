@@ -1,0 +1,43 @@
+// Measures callgate beside a direct SDK call and mcp-hub, on loopback only. Options:
+//   --only=calls,start,tools,token   --rounds=7   --seconds=0.5   --conc=1,16,64,256   --write=docs/performance.md
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { measureCalls } from './parts/calls.mjs';
+import { measureStart } from './parts/start.mjs';
+import { measureToken } from './parts/token.mjs';
+import { measureTools } from './parts/tools.mjs';
+import { report, writeInto } from './report.mjs';
+
+const parts = { calls: measureCalls, start: measureStart, tools: measureTools, token: measureToken };
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: Object.keys(parts).join(',') },
+    rounds: { type: 'string', default: '7' },
+    seconds: { type: 'string', default: '0.5' },
+    conc: { type: 'string', default: '1,16,64,256' },
+    write: { type: 'string' },
+  },
+});
+const options = {
+  rounds: Number(values.rounds),
+  seconds: Number(values.seconds),
+  inFlight: values.conc.split(',').map(Number),
+};
+
+const folder = await mkdtemp(path.join(tmpdir(), 'callgate-bench-'));
+try {
+  const results = [];
+  for (const name of values.only.split(',')) {
+    console.error(`measuring: ${name}`);
+    results.push(await parts[name](folder, options));
+  }
+  const text = report(results, options);
+  console.log(text);
+  if (values.write !== undefined) await writeInto(values.write, text);
+  process.exitCode = results.some(({ goals }) => goals.some(({ isMet }) => !isMet)) ? 1 : 0;
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,82 @@
+import { open } from 'node:fs/promises';
+import { fail, ok, type Result } from '../core/result.ts';
+import type { KeySource } from './settings.ts';
+
+const bytesMax = 262_144;
+
+/** Gets a JWK set from its URL or file, unparsed by meaning; the reason of a failure is for the log. @throws never */
+export async function loadJwks(
+  source: Exclude<KeySource, { kind: 'inline' }>,
+  closing: AbortSignal,
+): Promise<Result<unknown, string>> {
+  try {
+    const text = source.kind === 'url' ? await fetchText(source, closing) : await readText(source.path);
+    return text.ok ? parse(text.value) : text;
+  } catch (error) {
+    return fail(describe(error));
+  }
+}
+
+/** AUTH-11. */
+async function fetchText(
+  source: Extract<KeySource, { kind: 'url' }>,
+  closing: AbortSignal,
+): Promise<Result<string, string>> {
+  const url = new URL(source.jwksUri);
+  if (url.protocol !== 'https:' && !isLoopback(url)) return fail('its URL is not https');
+  const response = await fetch(url, {
+    headers: { accept: 'application/jwk-set+json, application/json' },
+    redirect: 'manual',
+    signal: AbortSignal.any([closing, AbortSignal.timeout(source.timeoutMs)]),
+  });
+  if (response.status !== 200) {
+    await response.body?.cancel();
+    const isRedirect = response.status >= 300 && response.status < 400;
+    return fail(
+      isRedirect
+        ? `it redirects (HTTP ${response.status}), which is not followed`
+        : `HTTP ${response.status}`,
+    );
+  }
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  // Leaving the loop early cancels the body, so what lies beyond the limit is never read.
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength;
+    if (bytes > bytesMax) return fail(`it is larger than ${bytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return ok(Buffer.concat(chunks).toString('utf8'));
+}
+
+async function readText(path: string): Promise<Result<string, string>> {
+  const file = await open(path);
+  try {
+    const { bytesRead, buffer } = await file.read(Buffer.alloc(bytesMax + 1), 0, bytesMax + 1, 0);
+    return bytesRead > bytesMax
+      ? fail(`it is larger than ${bytesMax} bytes`)
+      : ok(buffer.toString('utf8', 0, bytesRead));
+  } finally {
+    await file.close();
+  }
+}
+
+function parse(text: string): Result<unknown, string> {
+  try {
+    return ok(JSON.parse(text));
+  } catch {
+    // The parser's own message repeats parts of the text.
+    return fail('it is not JSON');
+  }
+}
+
+const isLoopback = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'http:' && /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return 'it could not be read';
+  if (error.name === 'TimeoutError') return 'it did not answer in time';
+  const { cause } = error;
+  const root = cause instanceof Error ? cause : error;
+  return 'code' in root && typeof root.code === 'string' ? root.code : root.name;
+}

@@ -1,0 +1,24 @@
+/** The options that any command may take, as `parseArgs` of Node reads them. */
+export const options = {
+  config: { type: 'string', short: 'c' },
+  port: { type: 'string', short: 'p' },
+  'log-level': { type: 'string' },
+  sub: { type: 'string' },
+  scope: { type: 'string', multiple: true },
+  ttl: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean', short: 'v' },
+} as const;
+
+/** The options of a command line, as they were given. */
+export interface CommandOptions {
+  readonly config?: string;
+  readonly port?: string;
+  readonly 'log-level'?: string;
+  readonly sub?: string;
+  readonly scope?: readonly string[];
+  readonly ttl?: string;
+}
+
+/** A command line that cannot be followed; the message says what is wrong with it. */
+export class UsageError extends Error {}

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Actor } from '../access/actor.ts';
+import { authorise, hasGrantOn } from '../access/authorise.ts';
+import type { JsonObject } from '../core/json.ts';
+import { limits } from '../core/limits.ts';
+import type { Format } from '../formats/format.ts';
+import type { Binding, Registry } from '../tools/registry.ts';
+import type { DispatchPorts } from './ports.ts';
+
+/** Narrows a list of declarations; patterns may end in `*`. Empty lists narrow nothing. */
+export interface DeclarationFilter {
+  readonly servers: readonly string[];
+  readonly tools: readonly string[];
+}
+
+/** The finished body of a declarations answer. */
+export interface DeclarationBody {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** A strong ETag, quotes included. */
+  readonly etag: string;
+  readonly revision: string;
+}
+
+/**
+ * Declarations as finished bytes. They depend on the registry, the format, the filter and the rights alone, so actors
+ * with equal grants share them, and a request costs a look-up (performance 4.2).
+ */
+export class Declarations {
+  readonly #ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases'>;
+  readonly #bodies = new LRUCache<string, DeclarationBody>({
+    maxSize: limits.declarationCacheBytesMax,
+    sizeCalculation: (body, key) => body.bytes.byteLength + key.length + 200,
+  });
+  readonly #revisions = new LRUCache<string, string>({ max: 10_000 });
+
+  constructor(ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases'>) {
+    this.#ports = ports;
+  }
+
+  /** The declarations that this actor may see, in this format. */
+  body(actor: Actor, format: Format, filter: DeclarationFilter): DeclarationBody {
+    const registry = this.#ports.registry();
+    const pending = this.#ports.aliases.filter(
+      (alias) => hasGrantOn(actor, alias) && !this.#ports.upstream.hasListed(alias),
+    );
+    const key = JSON.stringify([
+      registry.generation,
+      format.name,
+      actor.grantsKey,
+      pending,
+      filter.servers,
+      filter.tools,
+    ]);
+    let body = this.#bodies.get(key);
+    if (body === undefined) {
+      body = writeBody(registry, actor, format, filter, pending, this.revision(actor, format));
+      this.#bodies.set(key, body);
+    }
+    return body;
+  }
+
+  /** Hash of all tools that this actor may see in this format, whatever the filter. */
+  revision(actor: Actor, format: Format): string {
+    const registry = this.#ports.registry();
+    const key = `${registry.generation} ${format.name} ${actor.grantsKey}`;
+    let revision = this.#revisions.get(key);
+    if (revision === undefined) {
+      revision = hash(JSON.stringify(declare(visible(registry, actor), format).tools));
+      this.#revisions.set(key, revision);
+    }
+    return revision;
+  }
+}
+
+const visible = (registry: Registry, actor: Actor): readonly Binding[] =>
+  registry.bindings.filter((binding) => authorise(actor, binding.target).allowed);
+
+function declare(
+  bindings: readonly Binding[],
+  format: Format,
+): { tools: JsonObject[]; omitted: JsonObject[] } {
+  const tools: JsonObject[] = [];
+  const omitted: JsonObject[] = [];
+  for (const binding of bindings) {
+    const declared = format.declare(binding);
+    if (declared.ok) tools.push(declared.value);
+    else omitted.push({ server: binding.alias, tool: binding.tool, reason: declared.error });
+  }
+  return { tools, omitted };
+}
+
+function writeBody(
+  registry: Registry,
+  actor: Actor,
+  format: Format,
+  filter: DeclarationFilter,
+  pending: readonly string[],
+  revision: string,
+): DeclarationBody {
+  const chosen = visible(registry, actor).filter((binding) =>
+    passes(filter, binding.alias, [binding.name, binding.tool]),
+  );
+  const { tools, omitted } = declare(chosen, format);
+  const withheld = [...registry.withheld.values()]
+    .flat()
+    .filter((tool) => authorise(actor, tool.target).allowed && passes(filter, tool.target.alias, [tool.tool]))
+    .map(({ target, tool, reason }) => ({ server: target.alias, tool, reason }));
+  const adjusted = chosen
+    .filter((binding) => binding.added.length > 0)
+    .map(({ name, added }) => ({
+      name,
+      steps: added.map((key) => ({ step: 'add_keyword', path: `/${key}`, loss: false })),
+    }));
+  const warnings =
+    format.toolsMax !== undefined && tools.length > format.toolsMax
+      ? [{ code: 'too_many_tools', count: tools.length, max: format.toolsMax }]
+      : [];
+  const body = {
+    format: format.name,
+    revision,
+    tools,
+    adjusted,
+    omitted: [...omitted, ...withheld],
+    pending,
+    warnings,
+  };
+  const bytes = new TextEncoder().encode(JSON.stringify(body));
+  return { bytes, revision, etag: `"${hash(bytes)}"` };
+}
+
+const passes = (filter: DeclarationFilter, alias: string, names: readonly string[]): boolean =>
+  (filter.servers.length === 0 || filter.servers.some((pattern) => matches(pattern, alias))) &&
+  (filter.tools.length === 0 || filter.tools.some((pattern) => names.some((name) => matches(pattern, name))));
+
+const matches = (pattern: string, text: string): boolean =>
+  pattern.endsWith('*') ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
+
+const hash = (data: string | Uint8Array): string =>
+  createHash('sha256').update(data).digest('base64url').slice(0, 22);

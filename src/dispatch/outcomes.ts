@@ -1,0 +1,75 @@
+import { authorise, hasGrantOn } from '../access/authorise.ts';
+import { type FunctionCall, lookupName } from '../core/call.ts';
+import { outcomeCodes } from '../core/errors.ts';
+import type { JsonObject } from '../core/json.ts';
+import { limits } from '../core/limits.ts';
+import { failed, type Outcome, type ToolResult } from '../core/outcome.ts';
+import { foreignText } from '../core/text.ts';
+import type { Attempt, Caller, DispatchPorts } from './ports.ts';
+
+/** A name that is not in the registry; where its server has never been seen, that is said instead. */
+export function unknownTool(call: FunctionCall, caller: Caller, ports: DispatchPorts): Outcome {
+  const name = lookupName(call);
+  const alias = ports.aliases.find((configured) => name.startsWith(`${configured}__`));
+  if (alias !== undefined && !ports.upstream.hasListed(alias) && hasGrantOn(caller.actor, alias)) {
+    return failed('server_unavailable', ports.upstream.unavailability(alias), { details: { server: alias } });
+  }
+  const near = ports
+    .registry()
+    .near(name)
+    .filter((binding) => authorise(caller.actor, binding.target).allowed)
+    .slice(0, limits.nearNamesMax)
+    .map((binding) => binding.name);
+  const hint =
+    near.length > 0 ? `; did you mean ${near.join(' or ')}?` : '; call only tools that were declared to you';
+  return failed('unknown_tool', `there is no tool named ${JSON.stringify(foreignText(name, 80))}${hint}`, {
+    details: { ...(near.length > 0 ? { near_names: near } : {}), ...declarationsChanged(caller) },
+  });
+}
+
+/** A tool that the actor may not call; names what is missing and nothing else of the tool. */
+export const forbidden = (missing: string): Outcome =>
+  failed('forbidden', `the caller may not use this tool; it needs the grant ${missing}`, {
+    details: { missing_grant: missing },
+  });
+
+/** Arguments that could not be read, or do not fit the tool's schema. */
+export function invalidArguments(
+  findings: readonly { readonly path: string; readonly message: string }[],
+  caller: Caller,
+): Outcome {
+  const told = findings.slice(0, limits.findingsMax);
+  const text = told.map((finding) =>
+    finding.path === '' ? finding.message : `${finding.path}: ${finding.message}`,
+  );
+  return failed('invalid_arguments', `the arguments do not fit the tool: ${text.join('; ')}`, {
+    details: {
+      findings: told.map(({ path, message }) => ({ path, message })),
+      ...declarationsChanged(caller),
+    },
+  });
+}
+
+const declarationsChanged = (caller: Caller): JsonObject =>
+  caller.declarationsChanged ? { declarations_changed: true } : {};
+
+/** The tool ran and says that it failed: for the model to see and correct. */
+export const toolError = (result: ToolResult): Outcome =>
+  failed(
+    'tool_error',
+    result.content.length === 0 && result.structuredContent === undefined
+      ? 'the tool reported an error without text'
+      : 'the tool reported an error; its own words are in the content',
+    { result },
+  );
+
+/** An attempt that brought no result. */
+export function attemptFailed(attempt: Attempt & { kind: 'failed' }, alias: string): Outcome {
+  return failed(attempt.code, attempt.message, {
+    // What was provably not sent has had no effect, whatever the code's usual state is.
+    status: attempt.sent ? outcomeCodes[attempt.code].status : 'not_sent',
+    mayHaveExecuted: attempt.sent && attempt.mayHaveExecuted,
+    retryable: !attempt.sent,
+    details: { server: alias, ...attempt.details },
+  });
+}

@@ -1,0 +1,35 @@
+import { type FunctionCall, lookupName } from '../core/call.ts';
+import { dispatch } from './dispatch.ts';
+import type { Caller, DispatchPorts, SettledCall } from './ports.ts';
+
+/** Whether the calls of a turn run side by side or one after another. */
+export type Order = 'parallel' | 'sequential';
+
+/** Runs the calls of one turn. Outputs stand in the order of the calls, and no call's failure touches another (RL-7). */
+export async function dispatchTurn(
+  calls: readonly FunctionCall[],
+  order: Order,
+  caller: Caller,
+  ports: DispatchPorts,
+): Promise<readonly SettledCall[]> {
+  if (order === 'parallel') return Promise.all(calls.map((call) => dispatch(call, caller, ports)));
+  const settled: SettledCall[] = [];
+  for (const call of calls) settled.push(await dispatch(call, caller, ports));
+  return settled;
+}
+
+/** Whether a call could be for a tool of callgate: its name starts with a configured alias and the separator. */
+export const isOurs = (call: FunctionCall, aliases: readonly string[]): boolean => {
+  const name = lookupName(call);
+  return aliases.some((alias) => name.startsWith(`${alias}__`));
+};
+
+/** The first id that stands on two calls of one turn, whose outputs could then not be told apart. */
+export function repeatedCallId(calls: readonly FunctionCall[]): string | undefined {
+  const seen = new Set<string>();
+  for (const { callId } of calls) {
+    if (seen.has(callId)) return callId;
+    seen.add(callId);
+  }
+  return undefined;
+}

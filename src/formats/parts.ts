@@ -1,0 +1,83 @@
+import { embeddedResource } from '../core/cap.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import type { ContentBlock, ToolResult } from '../core/outcome.ts';
+import { truncate } from '../core/text.ts';
+
+/** Media that some formats take as a native part. `data` is base64 as the server sent it. */
+export interface MediaPart {
+  readonly kind: 'image' | 'audio' | 'document';
+  readonly mediaType: string;
+  readonly data: string;
+  readonly bytes: number;
+  /** Where the server said what it is, a name for it. */
+  readonly name?: string;
+}
+
+export type Part = { readonly kind: 'text'; readonly text: string } | MediaPart;
+
+const nameCharsMax = 200;
+const uriCharsMax = 2_000;
+
+/** Reads a result's blocks into text and media; every block becomes exactly one part, whatever it is. */
+export const readParts = (result: ToolResult): Part[] => result.content.map(readBlock);
+
+function readBlock(block: ContentBlock): Part {
+  switch (block.type) {
+    case 'text':
+      return typeof block.text === 'string' ? text(block.text) : unreadable(block);
+    case 'image':
+    case 'audio':
+      return typeof block.data === 'string'
+        ? media(block.type, mediaTypeOf(block), block.data)
+        : unreadable(block);
+    case 'resource':
+      return readResource(block);
+    case 'resource_link':
+      // MT-8: a link is told, never fetched.
+      return typeof block.uri === 'string'
+        ? text(
+            `[resource link] ${line(block.name ?? block.title, nameCharsMax)}${line(block.uri, uriCharsMax)}`.trimEnd(),
+          )
+        : unreadable(block);
+    default:
+      return text(`[content of type ${JSON.stringify(truncate(block.type, 100))} is not supported]`);
+  }
+}
+
+function readResource(block: ContentBlock): Part {
+  const resource = embeddedResource(block);
+  if (resource === undefined) return unreadable(block);
+  const uri = typeof resource.uri === 'string' ? truncate(resource.uri, uriCharsMax) : '(no uri)';
+  if (typeof resource.text === 'string') return text(`[resource ${uri}]\n${resource.text}`);
+  if (typeof resource.blob !== 'string') return unreadable(block);
+  const mediaType = mediaTypeOf(resource);
+  const kind = mediaType.startsWith('image/')
+    ? 'image'
+    : mediaType.startsWith('audio/')
+      ? 'audio'
+      : 'document';
+  const name = uri.split(/[?#]/)[0]?.split('/').at(-1);
+  return { ...media(kind, mediaType, resource.blob), ...(name ? { name } : {}) };
+}
+
+const text = (value: string): Part => ({ kind: 'text', text: value });
+
+const unreadable = (block: ContentBlock): Part =>
+  text(`[content of type ${block.type} that could not be read]`);
+
+const line = (value: JsonValue | undefined, charsMax: number): string =>
+  typeof value === 'string' && value !== '' ? `${truncate(value.replace(/\s+/g, ' '), charsMax)} ` : '';
+
+const mediaTypeOf = (holder: JsonObject): string =>
+  typeof holder.mimeType === 'string' && /^[\w.+-]+\/[\w.+-]+$/.test(holder.mimeType)
+    ? holder.mimeType.toLowerCase()
+    : 'application/octet-stream';
+
+function media(kind: MediaPart['kind'], mediaType: string, data: string): MediaPart {
+  const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;
+  return { kind, mediaType, data, bytes: Math.max(0, Math.floor((data.length * 3) / 4) - padding) };
+}
+
+/** What stands in the text in the place of media: never the data itself, which costs tokens and helps nobody. */
+export const marker = (part: MediaPart, attached: boolean): string =>
+  `[${part.kind} ${part.mediaType}, ${part.bytes} bytes${attached ? ', attached' : ', not shown'}]`;

@@ -1,0 +1,38 @@
+/** Lets requests in until the service drains, and knows when the last one has left (RL-8). */
+export class Admission {
+  #running = 0;
+  #isClosed = false;
+  #onIdle: (() => void) | undefined;
+
+  get running(): number {
+    return this.#running;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Runs work that a drain waits for. */
+  async hold<T>(work: () => Promise<T> | T): Promise<T> {
+    this.#running += 1;
+    try {
+      return await work();
+    } finally {
+      this.#running -= 1;
+      if (this.#running === 0) this.#onIdle?.();
+    }
+  }
+
+  /** Lets nothing more in; resolves when all work has left, or after `graceMs`. */
+  async close(graceMs: number): Promise<void> {
+    this.#isClosed = true;
+    if (this.#running === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, graceMs);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}

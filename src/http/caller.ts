@@ -1,0 +1,27 @@
+import type { Actor } from '../access/actor.ts';
+import type { Caller } from '../dispatch/ports.ts';
+import type { Format } from '../formats/format.ts';
+import type { Service } from './context.ts';
+import { readNameHeader } from './request.ts';
+
+/** The caller of a request for calls, and the revision of the declarations that are current for it. */
+export function readCaller(
+  request: Request,
+  actor: Actor,
+  format: Format,
+  requestId: string,
+  service: Service,
+): { caller: Caller; revision: string } {
+  const revision = service.declarations.revision(actor, format);
+  const run = readNameHeader(request, 'callgate-run');
+  const turn = readNameHeader(request, 'callgate-turn');
+  const shown = readNameHeader(request, 'callgate-revision');
+  const caller: Caller = {
+    actor,
+    requestId,
+    ...(run === undefined ? {} : { run }),
+    ...(turn === undefined ? {} : { turn }),
+    declarationsChanged: shown !== undefined && shown !== revision,
+  };
+  return { caller, revision };
+}

@@ -1,0 +1,55 @@
+import type { JsonObject } from '../core/json.ts';
+import { dispatch } from '../dispatch/dispatch.ts';
+import type { SettledCall } from '../dispatch/ports.ts';
+import type { Format } from '../formats/format.ts';
+import { nativeFormat } from '../formats/formats.ts';
+import type { Render } from '../tools/policy.ts';
+import { authenticate } from './authenticate.ts';
+import { readCaller } from './caller.ts';
+import type { Service } from './context.ts';
+import { Problem } from './problem.ts';
+import { choose, readJson, readQuery, requireJsonAccepted } from './request.ts';
+
+const renders: readonly Render[] = ['envelope', 'text'];
+
+/** `POST /v1/calls`: one `function_call` item in, its `function_call_output` item out. */
+export async function postCall(request: Request, requestId: string, service: Service): Promise<Response> {
+  const actor = await authenticate(request, service, requestId);
+  requireJsonAccepted(request);
+  const query = readQuery(request, { render: 'one' });
+  const render = readRender(query.render);
+  const body = await readJson(request, service.limits.bodyBytesMax);
+  const read = nativeFormat.readIntent(body);
+  if (!read.ok) throw unreadableBody(read.error);
+  const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
+  const settled = await dispatch(read.value, caller, service.dispatch);
+  return new Response(JSON.stringify(outputOf(settled, nativeFormat, render)), {
+    headers: {
+      'content-type': 'application/json',
+      'cache-control': 'no-store',
+      'x-request-id': requestId,
+      'callgate-id': settled.id,
+      'callgate-status': settled.outcome.status,
+      'callgate-revision': revision,
+      ...(settled.outcome.error === undefined ? {} : { 'callgate-code': settled.outcome.error.code }),
+    },
+  });
+}
+
+/** How a request may ask for its outputs to be written. */
+export const readRender = (values: readonly string[]): Render | undefined =>
+  values.length === 0 ? undefined : choose('render', values, renders, 'envelope');
+
+/** The output of a settled call: as the request asks, else as the operator says, else as the format does. */
+export const outputOf = (settled: SettledCall, format: Format, render: Render | undefined): JsonObject =>
+  format.output(settled.call, settled.outcome, render ?? settled.render ?? format.defaultRender);
+
+/** The problem of a body that is JSON and still no call. */
+export const unreadableBody = (faults: readonly { pointer: string; detail: string }[]): Problem =>
+  new Problem(
+    'invalid_request',
+    `the body cannot be read: ${faults[0]?.pointer ?? ''} ${faults[0]?.detail ?? ''}`,
+    {
+      errors: faults.slice(0, 20),
+    },
+  );

@@ -1,0 +1,123 @@
+import { isUtf8 } from 'node:buffer';
+import { type JsonValue, parseJson } from '../core/json.ts';
+import { limits } from '../core/limits.ts';
+import { Problem } from './problem.ts';
+
+/** Refuses a request whose client takes neither JSON nor anything like it. */
+export function requireJsonAccepted(request: Request, mediaType = 'application/json'): void {
+  const accept = request.headers.get('accept');
+  if (accept === null || accept.includes('*/*') || accept === mediaType) return;
+  const [type] = mediaType.split('/');
+  const takes = accept.split(',').some((range) => {
+    const [name, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    const isRefused = parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
+    return !isRefused && (name === mediaType || name === `${type}/*`);
+  });
+  if (!takes) throw new Problem('not_acceptable', `this resource is available as ${mediaType}; accept that`);
+}
+
+/** Reads a request body as JSON, within all bounds. @throws Problem that says which bound, or where the text breaks */
+export async function readJson(request: Request, bytesMax: number): Promise<JsonValue> {
+  const mediaType = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
+  if (
+    mediaType === undefined ||
+    !(mediaType === 'application/json' || /^application\/[\w.+-]+\+json$/.test(mediaType))
+  ) {
+    throw new Problem('unsupported_media_type', 'send the body as application/json, with that Content-Type');
+  }
+  const bytes = await readBytes(request, bytesMax);
+  if (!isUtf8(bytes)) throw new Problem('invalid_request', 'the body is not UTF-8; JSON has to be');
+  const text = bytes.toString('utf8');
+  if (text.trim() === '') throw new Problem('invalid_request', 'the body is empty; send JSON');
+  const parsed = parseJson(text, { depthMax: limits.jsonDepthMax });
+  if (!parsed.ok)
+    throw new Problem('invalid_request', `the body is not usable JSON: ${parsed.error.message}`);
+  return parsed.value;
+}
+
+async function readBytes(request: Request, bytesMax: number): Promise<Buffer> {
+  const announced = request.headers.get('content-length');
+  if (announced !== null) {
+    if (Number(announced) > bytesMax) throw tooLarge(bytesMax);
+    return Buffer.from(await request.arrayBuffer().catch(cutOff));
+  }
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength;
+    if (size > bytesMax) throw tooLarge(bytesMax);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+// The caller hung up in the middle; nobody reads this answer, and it is no fault of ours.
+const cutOff = (): never => {
+  throw new Problem('invalid_request', 'the body ended before it was complete');
+};
+
+const tooLarge = (bytesMax: number): Problem =>
+  new Problem('payload_too_large', `the body is larger than ${bytesMax} bytes; send less`, {
+    // The rest of the body is not read, so the connection cannot be used again.
+    headers: { connection: 'close' },
+  });
+
+/** Reads the query. Unknown and repeated parameters are refused: a misspelt one would silently change nothing. */
+export function readQuery<Name extends string>(
+  request: Request,
+  known: Readonly<Record<Name, 'one' | 'many'>>,
+): Record<Name, readonly string[]> {
+  const values = Object.fromEntries(Object.keys(known).map((name) => [name, []])) as unknown as Record<
+    Name,
+    string[]
+  >;
+  const start = request.url.indexOf('?');
+  if (start === -1) return values;
+  for (const [name, value] of new URLSearchParams(request.url.slice(start + 1))) {
+    if (!Object.hasOwn(known, name)) {
+      const names = Object.keys(known);
+      const hint = names.length === 0 ? 'this route takes none' : `this route takes ${names.join(', ')}`;
+      throw badParameter(name.slice(0, 100), `unknown query parameter; ${hint}`);
+    }
+    const list = values[name as Name];
+    if (known[name as Name] === 'one' && list.length > 0) throw badParameter(name, 'may stand only once');
+    if (list.length >= 100) throw badParameter(name, 'stands more than 100 times');
+    list.push(value);
+  }
+  return values;
+}
+
+export const badParameter = (parameter: string, detail: string): Problem =>
+  new Problem('invalid_request', `the query parameter ${JSON.stringify(parameter)}: ${detail}`, {
+    errors: [{ parameter, detail }],
+  });
+
+/** One of a few words, or the given one where the parameter is absent. */
+export function choose<Word extends string>(
+  parameter: string,
+  values: readonly string[],
+  words: readonly Word[],
+  absent: Word,
+): Word {
+  const [value] = values;
+  if (value === undefined) return absent;
+  const word = words.find((candidate) => candidate === value);
+  if (word === undefined) throw badParameter(parameter, `must be one of ${words.join(', ')}`);
+  return word;
+}
+
+/** A header by which the caller names something of its own. */
+export function readNameHeader(request: Request, header: string): string | undefined {
+  const value = request.headers.get(header);
+  if (value === null || value === '') return undefined;
+  if (value.length > limits.idCharsMax) {
+    throw new Problem(
+      'invalid_request',
+      `the header ${header} is longer than ${limits.idCharsMax} characters`,
+      {
+        errors: [{ parameter: header, detail: `at most ${limits.idCharsMax} characters` }],
+      },
+    );
+  }
+  return value;
+}

@@ -1,0 +1,450 @@
+import { ExactNumber, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { fail, ok, type Result } from '../core/result.ts';
+import { foreignText } from '../core/text.ts';
+import { compilePattern } from './pattern.ts';
+
+export type Dialect = '2020-12' | '2019-09' | 'draft-07';
+
+/** A schema that is safe to compile and to run, and what running it can cost. */
+export interface GatedSchema {
+  readonly dialect: Dialect;
+  /** A copy without `$schema` and `$id`; an input schema has a root `type` and `properties`. */
+  readonly schema: JsonObject;
+  /** Subschemas that one value can meet, every path through a `$ref` counted. */
+  readonly cost: number;
+  /** Steps that one character of a string can cost in the patterns it can meet. */
+  readonly patternSteps: number;
+  /** Whether a `$ref` leads back to a schema around it, so that cost grows with the nesting of the arguments. */
+  readonly isRecursive: boolean;
+}
+
+/** What a schema of a server may be at most (SC-4). Larger ones are foreign work that nobody has asked for. */
+export const schemaLimits = {
+  /** Characters of the schema as compact JSON. */
+  charsMax: 262_144,
+  depthMax: 64,
+  /** ajv needs about 40 us to compile one subschema, and the process waits for it. */
+  subschemasMax: 3_000,
+  costMax: 20_000,
+  /** Length of a chain of schemas through `$ref`; ajv compiles it by recursion. */
+  chainMax: 256,
+  enumMembersMax: 10_000,
+  /** Properties of one object. */
+  propertiesMax: 1_000,
+  patternCharsMax: 1_000,
+  /** Characters of all patterns of a schema. */
+  patternsCharsMax: 10_000,
+  /** Size of a compiled pattern, in RE2 instructions. */
+  patternStepsMax: 5_000,
+} as const;
+
+/**
+ * Decides whether a schema that a server sent may be compiled (SC-3, SC-4, SC-5, SC-8, SC-11). The error is one line
+ * for the operator. The schema of an output may describe any JSON value; that of an input describes an object.
+ */
+export function gateSchema(schema: unknown, use: 'input' | 'output' = 'input'): Result<GatedSchema, string> {
+  try {
+    return ok(new Gate().pass(schema, use));
+  } catch (error) {
+    if (error instanceof Withheld) return fail(error.reason);
+    throw error;
+  }
+}
+
+/** Leaves the recursion of the gate; never leaves this file. */
+class Withheld {
+  readonly reason: string;
+
+  constructor(pointer: string, reason: string) {
+    this.reason = `${pointer === '' ? 'the schema' : `the schema at ${foreignText(pointer, 200)}`} ${reason}`;
+  }
+}
+
+const dialects: ReadonlyMap<unknown, Dialect> = new Map([
+  [undefined, '2020-12'],
+  ['https://json-schema.org/draft/2020-12/schema', '2020-12'],
+  ['https://json-schema.org/draft/2019-09/schema', '2019-09'],
+  ['http://json-schema.org/draft-07/schema', 'draft-07'],
+]);
+
+/** `here`: judges the same value as the schema around it; `below`: a part of it; `apart`: only where a `$ref` says so. */
+type Reach = 'here' | 'below' | 'apart';
+
+/** Where subschemas stand: `one` schema, a `list`, a `map`, or the two mixed forms of old drafts. */
+type Form = 'one' | 'list' | 'map' | 'one-or-list' | 'map-with-names';
+
+const subschemaKeywords: ReadonlyMap<string, readonly [Form, Reach]> = new Map([
+  ['allOf', ['list', 'here']],
+  ['anyOf', ['list', 'here']],
+  ['oneOf', ['list', 'here']],
+  ['not', ['one', 'here']],
+  ['if', ['one', 'here']],
+  ['then', ['one', 'here']],
+  ['else', ['one', 'here']],
+  ['dependencies', ['map-with-names', 'here']],
+  ['properties', ['map', 'below']],
+  ['patternProperties', ['map', 'below']],
+  ['additionalProperties', ['one', 'below']],
+  ['propertyNames', ['one', 'below']],
+  ['contains', ['one', 'below']],
+  ['$defs', ['map', 'apart']],
+  ['definitions', ['map', 'apart']],
+]);
+
+const subschemaKeywordsOf: Readonly<Record<Dialect, typeof subschemaKeywords>> = {
+  'draft-07': new Map([...subschemaKeywords, ['items', ['one-or-list', 'below']], ['additionalItems', ['one', 'below']]]),
+  '2019-09': new Map([
+    ...subschemaKeywords,
+    ['items', ['one-or-list', 'below']],
+    ['additionalItems', ['one', 'below']],
+    ['dependentSchemas', ['map', 'here']],
+    ['unevaluatedItems', ['one', 'below']],
+    ['unevaluatedProperties', ['one', 'below']],
+    ['contentSchema', ['one', 'apart']],
+  ]),
+  '2020-12': new Map([
+    ...subschemaKeywords,
+    ['items', ['one', 'below']],
+    ['prefixItems', ['list', 'below']],
+    ['dependentSchemas', ['map', 'here']],
+    ['unevaluatedItems', ['one', 'below']],
+    ['unevaluatedProperties', ['one', 'below']],
+    ['contentSchema', ['one', 'apart']],
+  ]),
+};
+
+/** A check of a keyword's value and what the value has to be. */
+type Shape = readonly [expected: string, check: (value: JsonValue) => boolean];
+
+const isNames = (value: JsonValue): boolean =>
+  Array.isArray(value) && value.every((name) => typeof name === 'string') && new Set(value).size === value.length;
+const typeNames: readonly unknown[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
+
+const string: Shape = ['a string', (value) => typeof value === 'string'];
+const number: Shape = ['a number', (value) => typeof value === 'number'];
+const count: Shape = ['a whole number from 0 up', (value) => Number.isInteger(value) && (value as number) >= 0];
+const names: Shape = ['a list of different names', isNames];
+
+const shapes: ReadonlyMap<string, Shape> = new Map<string, Shape>([
+  [
+    'type',
+    [
+      'a JSON type or a list of different ones',
+      (value) =>
+        typeNames.includes(value) ||
+        (Array.isArray(value) && value.length > 0 && isNames(value) && value.every((name) => typeNames.includes(name))),
+    ],
+  ],
+  ['enum', ['a list of values', (value) => Array.isArray(value) && value.length > 0]],
+  ['required', names],
+  ['minimum', number],
+  ['maximum', number],
+  ['exclusiveMinimum', number],
+  ['exclusiveMaximum', number],
+  ['multipleOf', ['a number above 0', (value) => typeof value === 'number' && value > 0]],
+  ['minLength', count],
+  ['maxLength', count],
+  ['minItems', count],
+  ['maxItems', count],
+  ['minProperties', count],
+  ['maxProperties', count],
+  ['uniqueItems', ['true or false', (value) => typeof value === 'boolean']],
+  ['pattern', string],
+  ['format', string],
+  ['$ref', string],
+  ['$id', string],
+  ['$comment', string],
+]);
+
+const shapesOf: Readonly<Record<Dialect, typeof shapes>> = (() => {
+  const since2019: typeof shapes = new Map([
+    ...shapes,
+    ['minContains', count],
+    ['maxContains', count],
+    ['$anchor', ['a plain name', (value) => typeof value === 'string' && /^[A-Za-z_][-A-Za-z0-9._]*$/.test(value)]],
+    ['dependentRequired', ['a map to lists of names', (value) => isJsonObject(value) && Object.values(value).every(isNames)]],
+  ]);
+  return { 'draft-07': shapes, '2019-09': since2019, '2020-12': since2019 };
+})();
+
+/** Keywords that change how ajv works, or whose support in ajv accepts what the specification refuses (SC-5, SC-11). */
+const refusedKeywords = ['$async', '$data', '$dynamicRef', '$dynamicAnchor', '$recursiveRef', '$recursiveAnchor'];
+
+const tooLongChain = `lies at the end of a chain of more than ${schemaLimits.chainMax} schemas`;
+
+interface Node {
+  readonly pointer: string;
+  readonly here: Node[];
+  readonly below: Node[];
+  readonly ownCost: number;
+  patternSteps: number;
+}
+
+interface Effort {
+  readonly cost: number;
+  readonly patternSteps: number;
+}
+
+class Gate {
+  #root: JsonObject = {};
+  #dialect: Dialect = '2020-12';
+  #chars = 0;
+  #patternsChars = 0;
+  #hasContains = false;
+  #hasUnevaluatedItems = false;
+  #isRecursive = false;
+  readonly #nodes = new Map<JsonValue, Node>();
+  readonly #anchors = new Map<string, JsonObject>();
+  readonly #references: { readonly from: Node; readonly to: string }[] = [];
+
+  pass(schema: unknown, use: 'input' | 'output'): GatedSchema {
+    const copy = this.#copy(schema, '', 0);
+    if (!isJsonObject(copy)) throw new Withheld('', 'is not a JSON object');
+    const { $schema, ...root } = copy;
+    const dialect = dialects.get(typeof $schema === 'string' ? $schema.replace(/#$/, '') : $schema);
+    if (dialect === undefined) {
+      const named = typeof $schema === 'string' ? foreignText($schema, 100) : 'something that is no URI';
+      throw new Withheld('', `names ${named} in $schema; known are the URIs of 2020-12, 2019-09 and draft-07`);
+    }
+    this.#dialect = dialect;
+    this.#root = use === 'input' ? withObjectRoot(root) : root;
+    const node = this.#visit(this.#root, '', false);
+    // Targets are visited as they are found, and bring references of their own.
+    for (const reference of this.#references) this.#link(reference.from, reference.to);
+    if (this.#hasContains && this.#hasUnevaluatedItems) {
+      throw new Withheld('', 'uses unevaluatedItems together with contains, which the validator gets wrong');
+    }
+    this.#refuseEndlessReferences();
+    const effort = this.#measure(node, new Map(), 0);
+    if (effort.cost > schemaLimits.costMax) {
+      throw new Withheld('', `costs more than ${schemaLimits.costMax} subschemas when every $ref is followed`);
+    }
+    return { dialect, schema: this.#root, ...effort, isRecursive: this.#isRecursive };
+  }
+
+  /** Copies JSON and nothing else, and bounds its size and depth while doing so. */
+  #copy(value: unknown, pointer: string, depth: number): JsonValue {
+    if (this.#chars > schemaLimits.charsMax) throw new Withheld('', `is larger than ${schemaLimits.charsMax} characters`);
+    this.#chars += 2;
+    if (value === null || typeof value === 'boolean') return value;
+    if (typeof value === 'string') {
+      this.#chars += value.length;
+      return value;
+    }
+    if (typeof value === 'number' && Number.isFinite(value)) return value;
+    if (value instanceof ExactNumber) return Number(value.text);
+    if (typeof value !== 'object') throw new Withheld(pointer, 'is not JSON');
+    if (depth === schemaLimits.depthMax) throw new Withheld(pointer, `nests deeper than ${depth} levels`);
+    if (Array.isArray(value)) return value.map((item, index) => this.#copy(item, `${pointer}/${index}`, depth + 1));
+    const copy: Record<string, JsonValue> = {};
+    for (const [name, member] of Object.entries(value)) {
+      if (name === '__proto__') throw new Withheld(pointer, 'has a member named __proto__, which the validator would skip');
+      this.#chars += name.length + 2;
+      copy[name] = this.#copy(member, below(pointer, name), depth + 1);
+    }
+    return copy;
+  }
+
+  /** Checks one subschema and all below it, and notes what it can reach. */
+  #visit(schema: JsonObject, pointer: string, isInsideId: boolean): Node {
+    if (this.#nodes.size === schemaLimits.subschemasMax) {
+      throw new Withheld('', `has more than ${schemaLimits.subschemasMax} subschemas`);
+    }
+    const keywords = subschemaKeywordsOf[this.#dialect];
+    const members = Array.isArray(schema.enum) ? schema.enum.length : 0;
+    const node: Node = { pointer, here: [], below: [], ownCost: 1 + members / 16, patternSteps: 0 };
+    this.#nodes.set(schema, node);
+    const isInside = this.#checkOwnKeywords(schema, node, isInsideId);
+    for (const [keyword, value] of Object.entries(schema)) {
+      const kind = keywords.get(keyword);
+      if (kind === undefined) continue;
+      const [form, reach] = kind;
+      const at = below(pointer, keyword);
+      for (const [place, subschema] of this.#subschemas(value, form, at)) {
+        if (typeof subschema === 'boolean') continue;
+        if (!isJsonObject(subschema)) throw new Withheld(place, 'is neither an object nor true nor false');
+        const child = this.#visit(subschema, place, isInside);
+        if (reach !== 'apart') node[reach].push(child);
+      }
+    }
+    return node;
+  }
+
+  /** @returns whether references below count from an `$id` that is not the root's. */
+  #checkOwnKeywords(schema: JsonObject, node: Node, isInsideId: boolean): boolean {
+    const { pointer } = node;
+    const shapesHere = shapesOf[this.#dialect];
+    for (const [keyword, value] of Object.entries(schema)) {
+      const shape = shapesHere.get(keyword);
+      if (shape !== undefined && !shape[1](value)) throw new Withheld(below(pointer, keyword), `is not ${shape[0]}`);
+    }
+    for (const keyword of refusedKeywords) {
+      if (Object.hasOwn(schema, keyword)) throw new Withheld(pointer, `uses ${keyword}, which is not supported`);
+    }
+    if (Array.isArray(schema.enum) && schema.enum.length > schemaLimits.enumMembersMax) {
+      throw new Withheld(pointer, `has an enum of more than ${schemaLimits.enumMembersMax} members`);
+    }
+    if (typeof schema.pattern === 'string') this.#addPattern(node, schema.pattern, below(pointer, 'pattern'));
+    if (isJsonObject(schema.patternProperties)) {
+      const at = below(pointer, 'patternProperties');
+      for (const source of Object.keys(schema.patternProperties)) this.#addPattern(node, source, below(at, source));
+    }
+    this.#hasContains ||= Object.hasOwn(schema, 'contains');
+    this.#hasUnevaluatedItems ||= this.#dialect !== 'draft-07' && Object.hasOwn(schema, 'unevaluatedItems');
+    return this.#checkIdentity(schema as Record<string, JsonValue>, node, isInsideId);
+  }
+
+  /** Removes what only names a schema, so that no schema of another server is ever found by name (SC-6). */
+  #checkIdentity(schema: Record<string, JsonValue>, node: Node, isInsideId: boolean): boolean {
+    const { pointer } = node;
+    let isInside = isInsideId;
+    const { $id: id, $anchor: anchor } = schema;
+    if (this.#dialect === 'draft-07' && typeof id === 'string' && id.startsWith('#')) {
+      if (!isInside) this.#addAnchor(id.slice(1), schema, pointer);
+    } else if (id !== undefined) {
+      delete schema.$id;
+      isInside ||= pointer !== '';
+    }
+    if (this.#dialect !== 'draft-07' && typeof anchor === 'string' && !isInside) this.#addAnchor(anchor, schema, pointer);
+    if (Object.hasOwn(schema, '$schema')) {
+      const named = schema.$schema;
+      if (typeof named !== 'string' || dialects.get(named.replace(/#$/, '')) !== this.#dialect) {
+        throw new Withheld(pointer, 'changes the dialect below the root');
+      }
+      delete schema.$schema;
+    }
+    // ajv stops at `id`, a keyword of an older draft, and takes `nullable` from OpenAPI, but only beside `type`.
+    delete schema.id;
+    if (schema.nullable !== true || schema.type === undefined) delete schema.nullable;
+    if (typeof schema.$ref === 'string') {
+      if (!schema.$ref.startsWith('#')) throw new Withheld(pointer, 'has a $ref that leads out of the schema');
+      if (isInside) throw new Withheld(pointer, 'has a $ref below an $id that is not at the root');
+      this.#references.push({ from: node, to: schema.$ref });
+    }
+    return isInside;
+  }
+
+  #addAnchor(name: string, schema: JsonObject, pointer: string): void {
+    if (this.#anchors.has(name)) throw new Withheld(pointer, 'repeats an anchor');
+    this.#anchors.set(name, schema);
+  }
+
+  #addPattern(node: Node, source: string, pointer: string): void {
+    if (source.length > schemaLimits.patternCharsMax) {
+      throw new Withheld(pointer, `is a pattern of more than ${schemaLimits.patternCharsMax} characters`);
+    }
+    this.#patternsChars += source.length;
+    if (this.#patternsChars > schemaLimits.patternsCharsMax) {
+      throw new Withheld(pointer, `brings the patterns to more than ${schemaLimits.patternsCharsMax} characters`);
+    }
+    const pattern = compilePattern(source);
+    if (!pattern.ok) throw new Withheld(pointer, `is a pattern that ${pattern.error}`);
+    if (pattern.value.steps > schemaLimits.patternStepsMax) {
+      throw new Withheld(pointer, `is a pattern of more than ${schemaLimits.patternStepsMax} instructions`);
+    }
+    node.patternSteps += pattern.value.steps;
+  }
+
+  /** The subschemas of a keyword with their places. */
+  *#subschemas(value: JsonValue, form: Form, pointer: string): Generator<readonly [string, JsonValue]> {
+    if (form === 'one' || (form === 'one-or-list' && !Array.isArray(value))) {
+      yield [pointer, value];
+      return;
+    }
+    if (form === 'list' || form === 'one-or-list') {
+      if (!Array.isArray(value) || (form === 'list' && value.length === 0)) {
+        throw new Withheld(pointer, 'is not a list of schemas');
+      }
+      for (const [index, item] of (value as readonly JsonValue[]).entries()) yield [`${pointer}/${index}`, item];
+      return;
+    }
+    if (!isJsonObject(value)) throw new Withheld(pointer, 'is not a map to schemas');
+    const entries = Object.entries(value);
+    if (entries.length > schemaLimits.propertiesMax) {
+      throw new Withheld(pointer, `has more than ${schemaLimits.propertiesMax} members`);
+    }
+    for (const [name, item] of entries) {
+      if (form === 'map' || !Array.isArray(item)) yield [below(pointer, name), item];
+      else if (!isNames(item)) throw new Withheld(below(pointer, name), 'is not a list of different names');
+    }
+  }
+
+  #link(from: Node, reference: string): void {
+    const target = this.#resolve(reference.slice(1));
+    if (target === undefined) {
+      throw new Withheld(from.pointer, `has a $ref to ${foreignText(reference, 100)}, which does not exist`);
+    }
+    if (typeof target === 'boolean') return;
+    if (!isJsonObject(target)) throw new Withheld(from.pointer, 'has a $ref to something that is no schema');
+    from.here.push(this.#nodes.get(target) ?? this.#visit(target, decode(reference.slice(1)) ?? '', false));
+  }
+
+  #resolve(fragment: string): JsonValue | undefined {
+    if (fragment === '') return this.#root;
+    const pointer = decode(fragment);
+    if (pointer === undefined) return undefined;
+    if (!pointer.startsWith('/')) return this.#anchors.get(pointer);
+    let value: JsonValue | undefined = this.#root;
+    for (const token of pointer.slice(1).split('/')) {
+      const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
+      if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+      value = (value as JsonObject)[name];
+    }
+    return value;
+  }
+
+  /** A `$ref` that comes back to the same value without a step into it would never end. */
+  #refuseEndlessReferences(): void {
+    const seen = new Map<Node, 'open' | 'done'>();
+    const follow = (node: Node, chain: number): void => {
+      if (chain > schemaLimits.chainMax) throw new Withheld(node.pointer, tooLongChain);
+      seen.set(node, 'open');
+      for (const next of node.here) {
+        const state = seen.get(next);
+        if (state === 'open') throw new Withheld(next.pointer, 'refers to itself without an end');
+        if (state === undefined) follow(next, chain + 1);
+      }
+      seen.set(node, 'done');
+    };
+    for (const node of this.#nodes.values()) if (!seen.has(node)) follow(node, 0);
+  }
+
+  /** Sums the cost along every path, each schema measured once; a way back to an open schema counts as one. */
+  #measure(node: Node, known: Map<Node, Effort | 'open'>, chain: number): Effort {
+    if (chain > schemaLimits.chainMax) throw new Withheld(node.pointer, tooLongChain);
+    known.set(node, 'open');
+    let cost = node.ownCost;
+    let { patternSteps } = node;
+    for (const next of [...node.here, ...node.below]) {
+      let effort = known.get(next);
+      if (effort === 'open') {
+        this.#isRecursive = true;
+        cost += 1;
+        continue;
+      }
+      effort ??= this.#measure(next, known, chain + 1);
+      cost += effort.cost;
+      patternSteps += effort.patternSteps;
+    }
+    known.set(node, { cost, patternSteps });
+    return { cost, patternSteps };
+  }
+}
+
+/** An input schema describes an object; what is missing of that is added (design, section 8). */
+function withObjectRoot(root: JsonObject): JsonObject {
+  if (root.type !== undefined && root.type !== 'object') throw new Withheld('/type', 'is not "object"');
+  return { ...root, type: 'object', properties: root.properties ?? {} };
+}
+
+const below = (pointer: string, name: string): string =>
+  `${pointer}/${/[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name}`;
+
+/** A URI fragment decoded, undefined where its percent signs make no sense. */
+function decode(fragment: string): string | undefined {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,34 @@
+import type { JsonValue } from '../core/json.ts';
+import type { ContentBlock, ToolResult } from '../core/outcome.ts';
+import { fail, ok, type Result } from '../core/result.ts';
+
+/** Why an answer to `tools/call` is not a result. */
+export type ResultFault =
+  | { readonly kind: 'input_required' }
+  | { readonly kind: 'malformed'; readonly reason: string };
+
+/**
+ * Reads the answer to a `tools/call` with as few demands as possible: a result that a server produced is not lost
+ * over a part of it that is odd. Output schemas are not looked at here (O07).
+ */
+export function readCallResult(answer: Readonly<Record<string, unknown>>): Result<ToolResult, ResultFault> {
+  // 2026-07-28: a result that asks for more input is none; it is neither shown as success nor sent again (MT-17).
+  if (answer.resultType === 'input_required') return fail({ kind: 'input_required' });
+  const content = answer.content ?? [];
+  if (!Array.isArray(content))
+    return fail({ kind: 'malformed', reason: 'the content of its result is not a list' });
+  return ok({
+    content: content.map(readBlock),
+    // Any JSON value, null and false included (2026-07-28); what was not sent stays absent.
+    ...(answer.structuredContent === undefined
+      ? {}
+      : { structuredContent: answer.structuredContent as JsonValue }),
+    isError: answer.isError === true,
+  });
+}
+
+/** A block that is not one keeps its place in the list; the rendering names it like any kind that it does not know. */
+const readBlock = (block: unknown): ContentBlock => (isBlock(block) ? block : { type: 'unknown' });
+
+const isBlock = (block: unknown): block is ContentBlock =>
+  typeof block === 'object' && block !== null && 'type' in block && typeof block.type === 'string';

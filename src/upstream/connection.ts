@@ -1,0 +1,277 @@
+import { createRequire } from 'node:module';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { ResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { EventLog } from '../core/events.ts';
+import type { JsonObject } from '../core/json.ts';
+import type { ToolResult } from '../core/outcome.ts';
+import type { Redact } from '../core/redact.ts';
+import { fail, ok, type Result } from '../core/result.ts';
+import { readCallResult } from './call-result.ts';
+import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
+import {
+  type CallFault,
+  classifyFault,
+  httpFault,
+  inputRequired,
+  malformed,
+  notSent,
+  rpcErrorCode,
+  unavailable,
+} from './fault.ts';
+import { HttpFetch } from './http-fetch.ts';
+import type { ServerSettings } from './settings.ts';
+import { StdioTransport } from './stdio-transport.ts';
+import { ListFault, readToolList, type ToolList } from './tool-list.ts';
+
+const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+
+/** The SDK's own timers never fire before ours, which decide: this is the longest that a timer takes. */
+const neverMs = 2 ** 31 - 1;
+/** How long a server may take to hear that its session is over. */
+const farewellMs = 2_000;
+/** How long a server may take to show that it is alive after an exchange that proves nothing. */
+const pingMs = 5_000;
+
+/** What a connection needs besides the settings of its server. */
+export interface ConnectionDeps {
+  readonly log: EventLog;
+  readonly redact: Redact;
+  /** The connection is over, or of no more use; told once, and never after `close`. The reason is for anybody. */
+  readonly onLost: (reason: string) => void;
+  /** The server's tools may have changed. */
+  readonly onToolsChanged: () => void;
+}
+
+/** A failed call. `isResendable`: refused because of the connection alone, so a new connection may send it again. */
+export type FailedCall = CallFault & { readonly isResendable: boolean };
+
+interface HttpLink {
+  readonly transport: StreamableHTTPClientTransport;
+  readonly fetch: HttpFetch;
+}
+
+/** One initialised link to one server. Not used again after it was lost. */
+export class Connection {
+  readonly #settings: ServerSettings;
+  readonly #deps: ConnectionDeps;
+  readonly #client: Client;
+  readonly #stdio: StdioTransport | undefined;
+  readonly #http: HttpLink | undefined;
+  #protocolVersion: string | undefined;
+  #isOpen = false;
+  #isPinging = false;
+  #callsInFlight = 0;
+  #onIdle: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(settings: ServerSettings, deps: ConnectionDeps) {
+    this.#settings = settings;
+    this.#deps = deps;
+    // No capabilities: each one would widen what the server may ask for (MT-17), and change its tool list.
+    this.#client = new Client({ name: 'callgate', version }, { capabilities: {} });
+    this.#client.onclose = () => this.#lose('the connection ended');
+    this.#client.fallbackNotificationHandler = async ({ method }) => {
+      if (method === 'notifications/tools/list_changed') deps.onToolsChanged();
+    };
+    if (settings.transport.kind === 'stdio') {
+      const { command, args, env, cwd } = settings.transport;
+      const { alias, resultBytesMax: messageBytesMax, stopGraceMs } = settings;
+      const { log, redact } = deps;
+      this.#stdio = new StdioTransport({ alias, command, args, env, cwd, messageBytesMax, stopGraceMs, log, redact });
+    } else {
+      this.#http = this.#openHttp(new URL(settings.transport.url), settings.transport.headers);
+    }
+  }
+
+  #openHttp(url: URL, headers: Readonly<Record<string, string>>): HttpLink {
+    const fetch = new HttpFetch({
+      url,
+      headers,
+      connectTimeoutMs: this.#settings.connectTimeoutMs,
+      messageBytesMax: this.#settings.resultBytesMax,
+      onMessage: (message) => transport.onmessage?.(message),
+      onSessionLost: () => this.#lose('the server no longer knows the session'),
+      onGap: () => this.#deps.onToolsChanged(),
+    });
+    const transport = new StreamableHTTPClientTransport(url, { fetch: fetch.fetch });
+    return { transport, fetch };
+  }
+
+  get protocolVersion(): string | undefined {
+    return this.#protocolVersion;
+  }
+
+  /** How the process of a stdio server ended; undefined while it lives, and for a server over HTTP. */
+  get exitCode(): number | undefined {
+    return this.#stdio?.exitStatus?.code ?? undefined;
+  }
+
+  /** The last lines that a stdio server wrote to stderr. */
+  stderrTail(): readonly string[] {
+    return this.#stdio?.stderrTail() ?? [];
+  }
+
+  /** Starts or reaches the server and shakes hands with it. After a failure only `close` is left to do. */
+  async open(): Promise<ConnectFailure | undefined> {
+    const { connectTimeoutMs } = this.#settings;
+    let isTimedOut = false;
+    // The handshake may not be cancelled (MCP, lifecycle); ending the connection ends the wait for it too.
+    const timer = setTimeout(() => {
+      isTimedOut = true;
+      void this.close();
+    }, connectTimeoutMs);
+    try {
+      await this.#client.connect(this.#observed(), { timeout: neverMs });
+      this.#isOpen = true;
+      return undefined;
+    } catch (error) {
+      if (isTimedOut) return connectTimeout(connectTimeoutMs);
+      const isConnectionOpen = this.#client.transport !== undefined;
+      return connectFailure(error, { isConnectionOpen, exitCode: this.exitCode });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** The transport, with a look at the one fact of the handshake that the client keeps to itself. */
+  #observed(): Transport {
+    // The SDK's own class does not fit its own interface under exactOptionalPropertyTypes.
+    const transport = (this.#stdio ?? this.#http?.transport) as Transport;
+    const setProtocolVersion = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = (negotiated) => {
+      this.#protocolVersion = negotiated;
+      setProtocolVersion?.(negotiated);
+    };
+    return transport;
+  }
+
+  /** Sends one `tools/call`. @throws never */
+  async callTool(tool: string, args: JsonObject, timeoutMs: number): Promise<Result<ToolResult, FailedCall>> {
+    const { alias } = this.#settings;
+    if (!this.#isOpen) {
+      return fail({ ...notSent('server_unavailable', unavailable(alias, 'the connection ended')), isResendable: true });
+    }
+    this.#callsInFlight++;
+    // A controller per call: the SDK leaves its listener behind, and would cancel on a signal that outlives the call.
+    const controller = new AbortController();
+    let isTimedOut = false;
+    const timer = setTimeout(() => {
+      isTimedOut = true;
+      controller.abort('the time for this call is over');
+    }, timeoutMs);
+    try {
+      const request = { method: 'tools/call' as const, params: { name: tool, arguments: args } };
+      const answer = await this.#client.request(request, ResultSchema, { signal: controller.signal, timeout: neverMs });
+      const result = readCallResult(answer);
+      if (result.ok) return result;
+      const fault = result.error.kind === 'input_required' ? inputRequired(alias) : malformed(alias, result.error.reason);
+      return fail({ ...fault, isResendable: false });
+    } catch (error) {
+      this.#noteFault(error);
+      const isResendable = httpFault(error)?.kind === 'session_lost';
+      const isConnectionOpen = this.#client.transport !== undefined;
+      const facts = { alias, timeoutMs, isTimedOut, isConnectionOpen, redact: this.#deps.redact };
+      return fail({ ...classifyFault(error, facts), isResendable });
+    } finally {
+      clearTimeout(timer);
+      this.#callsInFlight--;
+      if (this.#callsInFlight === 0) this.#onIdle?.();
+    }
+  }
+
+  /** Reads the whole tool list. @throws what went wrong, for `listFailure` */
+  async listTools(): Promise<ToolList> {
+    const controller = new AbortController();
+    const timer = setTimeout(() => controller.abort('the time for this list is over'), this.#settings.listTimeoutMs);
+    const options = { signal: controller.signal, timeout: neverMs };
+    try {
+      return await readToolList((cursor) =>
+        this.#client.request(
+          { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
+          ResultSchema,
+          options,
+        ),
+      );
+    } catch (error) {
+      if (rpcErrorCode(error) === -32601 && this.#client.getServerCapabilities()?.tools === undefined) {
+        return { tools: [], refused: [] };
+      }
+      if (controller.signal.aborted) {
+        throw new ListFault(`it did not list its tools within ${this.#settings.listTimeoutMs} ms`);
+      }
+      this.#noteFault(error);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /**
+   * Closes the connection once nothing can be expected of it any more: calls over HTTP are left to their ends, so that
+   * all of those that meet a lost session learn that they may be sent again (O13).
+   */
+  async retire(): Promise<void> {
+    if (this.#http !== undefined && this.#callsInFlight > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
+    }
+    await this.close();
+  }
+
+  /** Ends the connection, its process or session, and all that still waits on it. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
+    if (this.#http !== undefined) {
+      const { transport, fetch } = this.#http;
+      if (wasOpen && transport.sessionId !== undefined) await within(farewellMs, transport.terminateSession());
+      await transport.close();
+      await fetch.close();
+    } else await this.#stdio?.close();
+  }
+
+  #lose(reason: string): void {
+    if (!this.#isOpen || this.#closing !== undefined) return;
+    this.#isOpen = false;
+    this.#deps.onLost(reason);
+  }
+
+  /** Draws the conclusion of a failed exchange for the connection as a whole. */
+  #noteFault(error: unknown): void {
+    const fault = httpFault(error);
+    if (fault?.kind === 'unreachable') this.#lose(fault.message);
+    else if (fault?.kind === 'cut' || fault?.kind === 'status') void this.#ping();
+  }
+
+  /** Some servers answer a session that they lost with HTTP 400 or 500: then they refuse a ping too. */
+  async #ping(): Promise<void> {
+    if (this.#isPinging || !this.#isOpen) return;
+    this.#isPinging = true;
+    const controller = new AbortController();
+    const timer = setTimeout(() => controller.abort('no answer to a ping'), pingMs);
+    try {
+      await this.#client.request({ method: 'ping' }, ResultSchema, { signal: controller.signal, timeout: neverMs });
+    } catch (error) {
+      if (httpFault(error) !== undefined) this.#lose('the server does not answer on this session any more');
+    } finally {
+      clearTimeout(timer);
+      this.#isPinging = false;
+    }
+  }
+}
+
+const within = async (limitMs: number, work: Promise<unknown>): Promise<void> => {
+  const patience = new AbortController();
+  const limit = sleep(limitMs, undefined, { signal: patience.signal }).catch(() => {});
+  await Promise.race([work.catch(() => {}), limit]);
+  patience.abort();
+};

@@ -1,0 +1,205 @@
+import type { OutcomeCode } from '../core/errors.ts';
+import type { JsonObject } from '../core/json.ts';
+import { limits } from '../core/limits.ts';
+import type { Redact } from '../core/redact.ts';
+import { foreignText } from '../core/text.ts';
+import { localFault, NotSentError } from './stdio-transport.ts';
+
+/**
+ * What this process itself saw go wrong in an exchange over HTTP.
+ * - `unreachable`: no connection came about, so nothing was sent
+ * - `refused`: the HTTP status says that the request was turned away before anything was run
+ * - `session_lost`: refused, because the server no longer knows the session
+ * - `cut`: sent, and the connection or the answer's stream ended before the answer
+ * - `malformed`: an answer came that is not MCP
+ * - `oversize`: the answer passed the cap on bytes
+ * - `status`: an HTTP error status that proves nothing about what was run
+ */
+export type HttpFaultKind =
+  | 'unreachable'
+  | 'refused'
+  | 'session_lost'
+  | 'cut'
+  | 'malformed'
+  | 'oversize'
+  | 'status';
+
+/**
+ * A fault of an HTTP exchange. It reaches the call as `data` of a JSON-RPC error, by reference; what a server sends
+ * comes out of a JSON parser and can never be an instance, so it cannot be forged.
+ */
+export class HttpFault extends Error {
+  readonly kind: HttpFaultKind;
+  /** The code of a JSON-RPC error in the body of an HTTP error; nothing else of such a body is ever kept (MT-13). */
+  readonly rpcCode: number | undefined;
+
+  /** @param reason in words for the model: no server text, no address, no path */
+  constructor(kind: HttpFaultKind, reason: string, rpcCode?: number) {
+    super(reason);
+    this.kind = kind;
+    this.rpcCode = rpcCode;
+  }
+}
+
+/** The fault of an HTTP exchange behind an error that the SDK's client rejected with. */
+export function httpFault(error: unknown): HttpFault | undefined {
+  if (error instanceof HttpFault) return error;
+  const data = error instanceof Error && 'data' in error ? error.data : undefined;
+  return data instanceof HttpFault ? data : undefined;
+}
+
+/** The code of a JSON-RPC error that a server answered with. */
+export const rpcErrorCode = (error: unknown): number | undefined =>
+  error instanceof Error && error.name === 'McpError' && 'code' in error && typeof error.code === 'number'
+    ? error.code
+    : undefined;
+
+/** The server speaks only protocol 2026-07-28 (`UnsupportedProtocolVersionError`). */
+export const unsupportedVersionCode = -32022;
+/** The server wants its user to open a URL first (2025-11-25, URL elicitation). */
+const urlElicitationCode = -32042;
+/** JSON-RPC errors that say the request never reached the tool (security.md 6.3). */
+const neverExecutedCodes: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602]);
+
+/** A failed attempt, but for the time it took. */
+export interface CallFault {
+  readonly code: OutcomeCode;
+  readonly message: string;
+  readonly sent: boolean;
+  readonly mayHaveExecuted: boolean;
+  readonly details?: JsonObject;
+}
+
+/** What the connection itself knows about a call that was sent; error codes alone are ambiguous (mcp-sdk.md 3.5). */
+export interface CallFacts {
+  readonly alias: string;
+  readonly timeoutMs: number;
+  readonly isTimedOut: boolean;
+  readonly isConnectionOpen: boolean;
+  readonly redact: Redact;
+}
+
+const checkFirst = 'the tool may have run: check its effect before you call it again';
+
+/** A call of which the server provably got nothing. */
+export const notSent = (
+  code: 'server_unavailable' | 'server_busy' | 'timeout',
+  message: string,
+): CallFault => ({
+  code,
+  message,
+  sent: false,
+  mayHaveExecuted: false,
+});
+
+const sent = (
+  code: OutcomeCode,
+  message: string,
+  mayHaveExecuted = true,
+  details?: JsonObject,
+): CallFault => ({
+  code,
+  message,
+  sent: true,
+  mayHaveExecuted,
+  ...(details === undefined ? {} : { details }),
+});
+
+/** Says what an error means that a sent call ended with (security.md 6.3). */
+export function classifyFault(error: unknown, facts: CallFacts): CallFault {
+  const { alias } = facts;
+  if (facts.isTimedOut) {
+    return sent(
+      'timeout',
+      `the server "${alias}" did not answer within ${facts.timeoutMs} ms; ${checkFirst}`,
+    );
+  }
+  const http = httpFault(error);
+  if (http !== undefined) return classifyHttpFault(http, alias);
+
+  if (error instanceof NotSentError) return notSent('server_unavailable', unavailable(alias, 'it has ended'));
+  const stdio = localFault(error);
+  if (stdio === 'oversize') return oversize(alias);
+  if (stdio === 'malformed_answer') return malformed(alias, 'its answer is not a JSON-RPC response');
+
+  if (!facts.isConnectionOpen) {
+    return sent(
+      'connection_lost',
+      `the connection to the server "${alias}" ended during the call; ${checkFirst}`,
+    );
+  }
+  const code = rpcErrorCode(error);
+  // The SDK refuses what its own schemas do not know with errors of other classes: the peer broke the protocol.
+  if (code === undefined) return malformed(alias, 'its answer does not have the form of a result');
+  if (code === urlElicitationCode) return inputRequired(alias);
+  return serverError(
+    alias,
+    code,
+    foreignText(facts.redact(messageOf(error, code)), limits.foreignMessageCharsMax),
+  );
+}
+
+function classifyHttpFault(fault: HttpFault, alias: string): CallFault {
+  switch (fault.kind) {
+    case 'unreachable':
+    case 'refused':
+    case 'session_lost':
+      return notSent('server_unavailable', unavailable(alias, fault.message));
+    case 'cut':
+      return sent(
+        'connection_lost',
+        `the call on the server "${alias}" was cut off: ${fault.message}; ${checkFirst}`,
+      );
+    case 'malformed':
+      return malformed(alias, fault.message);
+    case 'oversize':
+      return oversize(alias);
+    case 'status':
+      return fault.rpcCode === undefined
+        ? malformed(alias, fault.message)
+        : serverError(alias, fault.rpcCode, fault.message);
+    default:
+      return fault.kind satisfies never;
+  }
+}
+
+/** Why a server cannot be called. */
+export const unavailable = (alias: string, reason: string): string =>
+  `the server "${alias}" is not available: ${reason}; the call was not sent`;
+
+/** The server wants more input than a call carries, which callgate cannot give (MT-17). */
+export const inputRequired = (alias: string): CallFault =>
+  sent(
+    'input_required',
+    `the server "${alias}" asks for more input from a person before it goes on; callgate cannot give it`,
+  );
+
+/** The server's answer is not what MCP says. */
+export const malformed = (alias: string, reason: string): CallFault =>
+  sent('protocol_error', `the server "${alias}" did not answer in the way of MCP: ${reason}; ${checkFirst}`);
+
+const oversize = (alias: string): CallFault =>
+  sent(
+    'output_too_large',
+    `the answer of the server "${alias}" is larger than its limit and was dropped; ${checkFirst}`,
+  );
+
+function serverError(alias: string, code: number, text: string): CallFault {
+  const mayHaveExecuted = !neverExecutedCodes.has(code);
+  const advice = mayHaveExecuted ? `; ${checkFirst}` : '';
+  return sent(
+    'server_error',
+    `the server "${alias}" answered with an error: ${text}${advice}`,
+    mayHaveExecuted,
+    {
+      json_rpc_code: code,
+    },
+  );
+}
+
+/** The server's words, without the prefix that the SDK puts before them. */
+function messageOf(error: unknown, code: number): string {
+  const message = error instanceof Error ? error.message : '';
+  const prefix = `MCP error ${code}: `;
+  return message.startsWith(prefix) ? message.slice(prefix.length) : message;
+}

@@ -1,0 +1,244 @@
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import type { EventFields, EventLog } from '../core/events.ts';
+import type { Redact } from '../core/redact.ts';
+import { printable, truncate } from '../core/text.ts';
+import { edgeId, faultAnswer, wellFormedAnswer } from './answer-faults.ts';
+import { BatchWriter, NotSentError } from './batch-writer.ts';
+import { type ChildGroup, type ChildSettings, type ExitStatus, spawnGroup } from './child-process.ts';
+import { LimitedLog } from './limited-log.ts';
+import { LineSplitter } from './line-splitter.ts';
+import { StderrTail } from './stderr-tail.ts';
+
+export { localFault } from './answer-faults.ts';
+export { NotSentError } from './batch-writer.ts';
+
+export interface StdioSettings extends ChildSettings {
+  readonly alias: string;
+  /** Bytes of one message from the server; a longer one fails its own call and nothing else. */
+  readonly messageBytesMax: number;
+  /** From the end of stdin to the kill of the group. */
+  readonly stopGraceMs: number;
+  readonly log: EventLog;
+  readonly redact: Redact;
+}
+
+const noiseCharsMax = 200;
+/** How long an ended child's pipes may stay open: what it wrote is in them already, only a stray heir holds them. */
+const drainMsMax = 250;
+const openBrace = 0x7b;
+
+/**
+ * A stdio connection for the SDK's client, which keeps the protocol; this class keeps the bytes and the processes.
+ * It survives noise and oversize messages, fails a call whose answer is malformed at once, and leaves no process.
+ */
+export class StdioTransport implements Transport {
+  onmessage: Transport['onmessage'];
+  onerror: Transport['onerror'];
+  onclose: Transport['onclose'];
+
+  readonly #settings: StdioSettings;
+  readonly #log: LimitedLog;
+  readonly #stderr: StderrTail;
+  readonly #pending = new Set<RequestId>();
+  #group: ChildGroup | undefined;
+  #writer: BatchWriter | undefined;
+  #starting: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+  #markClosed = (): void => {};
+  readonly #closed = new Promise<void>((resolve) => {
+    this.#markClosed = resolve;
+  });
+  #drainTimer: NodeJS.Timeout | undefined;
+  #isFinished = false;
+
+  constructor(settings: StdioSettings) {
+    this.#settings = settings;
+    this.#log = new LimitedLog(settings.log);
+    this.#stderr = new StderrTail(settings.redact, (text) =>
+      this.#log.write('info', 'server.stderr', { alias: settings.alias, text }),
+    );
+  }
+
+  get pid(): number | undefined {
+    return this.#group?.pid;
+  }
+
+  /** How the direct child ended; undefined while it lives. */
+  get exitStatus(): ExitStatus | undefined {
+    return this.#group?.exitStatus;
+  }
+
+  /** The last lines of stderr, redacted and printable. For operators, not for models. */
+  stderrTail(): string[] {
+    return this.#stderr.lines();
+  }
+
+  /** @throws SpawnError */
+  start(): Promise<void> {
+    if (this.#starting !== undefined || this.#closing !== undefined) {
+      return Promise.reject(new Error('a StdioTransport can be started only once'));
+    }
+    this.#starting = this.#start();
+    return this.#starting;
+  }
+
+  async #start(): Promise<void> {
+    const group = await spawnGroup(this.#settings);
+    this.#group = group;
+    const { stdin, stdout, stderr } = group.child;
+    this.#writer = new BatchWriter(stdin);
+    const splitter = new LineSplitter(this.#settings.messageBytesMax, {
+      onLine: (line) => this.#onLine(line),
+      onOverflow: (head) => this.#onOverflow(head),
+      onOversizeLine: ({ head, tail }) => this.#failOversize(edgeId(head, tail)),
+    });
+    stdout.on('data', (chunk: Buffer) => splitter.push(chunk));
+    stdout.on('end', () => {
+      splitter.end();
+      this.#onBroken('the server has closed its output');
+    });
+    // Read always: a full pipe would block the server in its own write (O12).
+    stderr.on('data', (chunk: Buffer) => this.#stderr.push(chunk));
+    stdin.on('close', () => this.#onBroken('the server has closed its input'));
+    for (const stream of [stdin, stdout, stderr]) stream.on('error', (error) => this.onerror?.(error));
+    group.child.on('exit', () => this.#onBroken('the server process has ended'));
+    group.child.on('close', () => this.#finish());
+  }
+
+  /** Resolves when the message was handed to the pipe. @throws NotSentError when it was not and never will be. */
+  send(message: JSONRPCMessage): Promise<void> {
+    if (this.#writer === undefined) return Promise.reject(new NotSentError('the server is not running'));
+    let text: string;
+    try {
+      text = `${JSON.stringify(message)}\n`;
+    } catch (cause) {
+      return Promise.reject(new NotSentError('the message cannot be written as JSON', { cause }));
+    }
+    this.#notePending(message);
+    return this.#writer.send(text);
+  }
+
+  /** Ends the whole process group within the grace; resolves when it is empty, or nothing more can be done. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#starting?.catch(() => {});
+    if (this.#group === undefined) this.#finish();
+    else await this.#endGroup(this.#group);
+    await this.#closed;
+  }
+
+  async #endGroup(group: ChildGroup): Promise<void> {
+    const { alias, stopGraceMs, log } = this.#settings;
+    this.#writer?.end('the connection is being closed');
+    await group.leave(stopGraceMs / 2);
+    // Also when the direct child has left: a launcher must not leave the server that it started (MT-10).
+    const isEmpty = await group.end(stopGraceMs / 2);
+    if (!isEmpty) log.error('server.processes_left', { alias, processGroup: group.pid });
+    this.#finishSoon();
+  }
+
+  /** The first sign that a connection is over; the other signs follow at once unless an heir holds the pipes. */
+  #onBroken(reason: string): void {
+    this.#writer?.end(reason);
+    if (this.#closing !== undefined) return;
+    this.#finishSoon();
+    void this.close();
+  }
+
+  #finishSoon(): void {
+    if (this.#isFinished) return;
+    // After a long stall of the event loop timers run before the pipes are read: they get one more turn.
+    this.#drainTimer ??= setTimeout(() => setImmediate(() => this.#finish()), drainMsMax);
+  }
+
+  #finish(): void {
+    if (this.#isFinished) return;
+    this.#isFinished = true;
+    clearTimeout(this.#drainTimer);
+    this.#writer?.end('the connection is closed');
+    this.#stderr.end();
+    this.#log.flush({ alias: this.#settings.alias });
+    const child = this.#group?.child;
+    for (const stream of [child?.stdin, child?.stdout, child?.stderr]) stream?.destroy();
+    // Calls that were never written are to learn that, before onclose tells the others that their fate is unknown.
+    queueMicrotask(() => {
+      this.#markClosed();
+      this.onclose?.();
+    });
+  }
+
+  #notePending(message: JSONRPCMessage): void {
+    if (!('method' in message)) return;
+    if ('id' in message) {
+      this.#pending.add(message.id);
+    } else if (message.method === 'notifications/cancelled') {
+      const { requestId } = message.params ?? {};
+      if (typeof requestId === 'number' || typeof requestId === 'string') this.#pending.delete(requestId);
+    }
+  }
+
+  #onLine(line: string): void {
+    const value = parseMessage(line);
+    if (value === undefined) {
+      if (line.trim() !== '') this.#warn('server.stdout_noise', { text: this.#shown(line) });
+      return;
+    }
+    const { id } = value;
+    if ('method' in value && !('result' in value) && !('error' in value)) {
+      this.#deliver(value as unknown as JSONRPCMessage);
+    } else if ((typeof id === 'number' || typeof id === 'string') && this.#pending.delete(id)) {
+      const answer = wellFormedAnswer(id, value);
+      if (answer === undefined) this.#warn('server.answer_malformed', { id });
+      this.#deliver(answer ?? faultAnswer(id, 'malformed_answer'));
+    } else {
+      // The id is compared with its type: the SDK's client would take "7" for 7, and null for 0.
+      this.#warn('server.answer_unmatched', { id: this.#shown(String(id)) });
+    }
+  }
+
+  #onOverflow(head: string): void {
+    const id = edgeId(head);
+    this.#warn('server.message_oversize', { bytesMax: this.#settings.messageBytesMax, id });
+    this.#failOversize(id);
+  }
+
+  #failOversize(id: number | undefined): void {
+    if (id !== undefined && this.#pending.delete(id)) this.#deliver(faultAnswer(id, 'oversize'));
+  }
+
+  #deliver(message: JSONRPCMessage): void {
+    try {
+      this.onmessage?.(message);
+    } catch (error) {
+      // What a server sent must never end the process, whatever the receiver makes of it.
+      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  #warn(event: string, fields: EventFields): void {
+    this.#log.write('warn', event, { alias: this.#settings.alias, ...fields });
+  }
+
+  #shown(text: string): string {
+    // Redacted with a margin, so that no secret is cut in two and then not found.
+    return truncate(printable(this.#settings.redact(text.slice(0, 10 * noiseCharsMax))), noiseCharsMax);
+  }
+}
+
+/** The JSON-RPC message in a line; undefined for anything else, which is noise. */
+function parseMessage(line: string): Record<string, unknown> | undefined {
+  // Parsing only what may be an object spares an exception for each ordinary log line.
+  const text = line.charCodeAt(0) === openBrace ? line : line.trimStart();
+  if (text.charCodeAt(0) !== openBrace) return undefined;
+  try {
+    const value = JSON.parse(text) as Record<string, unknown>;
+    return value.jsonrpc === '2.0' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,404 @@
+import type { EventLog } from '../core/events.ts';
+import { limits } from '../core/limits.ts';
+import type { Redact } from '../core/redact.ts';
+import { foreignText } from '../core/text.ts';
+import type { Attempt, ToolCall } from '../dispatch/ports.ts';
+import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
+import { Bulkhead } from './bulkhead.ts';
+import { type ConnectFailure, listFailure } from './connect-failure.ts';
+import { Connection } from './connection.ts';
+import { type CallFault, notSent, unavailable } from './fault.ts';
+import type { ServerSettings, ServerStatus } from './settings.ts';
+
+/** What supervisors need from outside. */
+export interface SupervisorDeps {
+  readonly log: EventLog;
+  readonly redact: Redact;
+  /** Wall clock, for statuses only. */
+  readonly nowMs: () => number;
+  readonly monotonicMs: () => number;
+  /** Takes each good tool list, whole. */
+  readonly onTools: (
+    alias: string,
+    tools: readonly ToolDefinition[],
+    refused: readonly WithheldTool[],
+  ) => void;
+}
+
+/** A connection in service, with what is known about its tool list. */
+interface Link {
+  readonly connection: Connection;
+  readonly upSinceMs: number;
+  hasCurrentList: boolean;
+  isReading: boolean;
+  mustReadAgain: boolean;
+  listFailures: number;
+  listTimer: NodeJS.Timeout | undefined;
+}
+
+/** A burst of notices that tools have changed is answered by one look. */
+const listDebounceMs = 100;
+
+/**
+ * Keeps one server connected: one try at a time, growing gaps between tries that fail, and a new process or session
+ * at once where one was lost. Nothing that its server does leaves this class as an error.
+ */
+export class Supervisor {
+  readonly #settings: ServerSettings;
+  readonly #deps: SupervisorDeps;
+  readonly #bulkhead: Bulkhead;
+  /** All that is not yet closed, so that `stop` leaves nothing. */
+  readonly #connections = new Set<Connection>();
+  #link: Link | undefined;
+  #attempt: Promise<void> | undefined;
+  #retirement: Promise<void> = Promise.resolve();
+  #retryTimer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+  #hasListed = false;
+  /** The last try came to nothing; a call need not wait for the next one. */
+  #isFailing = false;
+  /** Tries that failed, and connections that were lost soon after they had come up, in a row. */
+  #failures = 0;
+  #attempts = 0;
+  #state: ServerStatus['state'] = 'connecting';
+  #sinceMs: number;
+  #failure: ConnectFailure | undefined;
+  #exitCode: number | undefined;
+  #stderr: readonly string[] = [];
+  #nextTryAtMs: number | undefined;
+  #markFirstListing = (): void => {};
+  /** Settles when the server has listed its tools, or failed, for the first time. */
+  readonly firstListing = new Promise<void>((resolve) => {
+    this.#markFirstListing = resolve;
+  });
+
+  constructor(settings: ServerSettings, deps: SupervisorDeps) {
+    this.#settings = settings;
+    this.#deps = deps;
+    this.#bulkhead = new Bulkhead(settings.concurrencyMax, settings.queueMax);
+    this.#sinceMs = deps.nowMs();
+  }
+
+  get alias(): string {
+    return this.#settings.alias;
+  }
+
+  /** Whether its tools have ever been listed. */
+  get hasListed(): boolean {
+    return this.#hasListed;
+  }
+
+  /** Begins to connect. */
+  start(): void {
+    void this.#connect();
+  }
+
+  /** Ends the connection and all waiting; for good. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#retryTimer);
+    clearTimeout(this.#link?.listTimer);
+    this.#link = undefined;
+    this.#bulkhead.close();
+    this.#updateState();
+    await Promise.all([...this.#connections].map((connection) => this.#close(connection)));
+    await this.#attempt;
+    this.#markFirstListing();
+  }
+
+  /** Why the server cannot be called at present, in words for a model. */
+  unavailability(): string {
+    return unavailable(this.alias, this.#reason());
+  }
+
+  status(): ServerStatus {
+    const { reason, detail } = this.#failure ?? {};
+    const lastError = detail === undefined ? reason : `${reason}: ${detail}`;
+    return {
+      alias: this.alias,
+      state: this.#state,
+      ...(this.#failure === undefined || this.#state === 'ready' ? {} : { stage: this.#failure.stage }),
+      since: this.#sinceMs,
+      attempts: this.#attempts,
+      ...(lastError === undefined ? {} : { lastError: this.#shown(lastError) }),
+      ...(this.#exitCode === undefined ? {} : { lastExitCode: this.#exitCode }),
+      ...(this.#nextTryAtMs === undefined ? {} : { nextTryAt: this.#nextTryAtMs }),
+      ...(this.#link?.connection.protocolVersion === undefined
+        ? {}
+        : { protocolVersion: this.#link.connection.protocolVersion }),
+      ...(this.#stderr.length === 0 ? {} : { stderr: this.#stderr }),
+    };
+  }
+
+  /** Sends one `tools/call`; waiting for a place or for a new connection counts as part of its time. @throws never */
+  async callTool(call: ToolCall): Promise<Attempt> {
+    const startedMs = this.#deps.monotonicMs();
+    if (!this.#bulkhead.tryEnter()) {
+      const entry = await this.#bulkhead.enter(call.timeoutMs);
+      if (entry === 'full') return this.#notSent('server_busy', this.#busy());
+      if (entry === 'closed') return this.#notSent('server_unavailable', this.unavailability());
+      if (entry === 'timed_out')
+        return this.#notSent('timeout', this.#tooLate(call, 'all of its places were taken'));
+    }
+    try {
+      return await this.#send(call, startedMs);
+    } finally {
+      this.#bulkhead.leave();
+    }
+  }
+
+  async #send(call: ToolCall, startedMs: number): Promise<Attempt> {
+    for (let isResent = false; ; isResent = true) {
+      const link = this.#link ?? (await this.#newLink(call.timeoutMs - this.#msSince(startedMs)));
+      if (link === undefined) return this.#notSent('server_unavailable', this.unavailability());
+      const remainingMs = call.timeoutMs - this.#msSince(startedMs);
+      if (remainingMs <= 0) return this.#notSent('timeout', this.#tooLate(call, 'it was still connecting'));
+
+      const sentMs = this.#deps.monotonicMs();
+      const answer = await link.connection.callTool(call.tool, call.arguments, remainingMs);
+      const upstreamMs = this.#msSince(sentMs);
+      if (answer.ok) return { kind: 'answered', result: answer.value, upstreamMs };
+      // RL-12: a lost session was refused before anything ran, so one more sending is safe even for a write.
+      if (answer.error.isResendable && !isResent) continue;
+      return failedAttempt(answer.error, upstreamMs);
+    }
+  }
+
+  /** A connection within that time, unless the server is known to be in trouble. */
+  async #newLink(waitMaxMs: number): Promise<Link | undefined> {
+    if (this.#isStopped || this.#isFailing) return undefined;
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, waitMaxMs);
+    });
+    await Promise.race([this.#connect(), limit]);
+    clearTimeout(timer);
+    return this.#link;
+  }
+
+  #connect(): Promise<void> {
+    if (this.#isStopped) return Promise.resolve();
+    clearTimeout(this.#retryTimer);
+    this.#nextTryAtMs = undefined;
+    this.#attempt ??= this.#tryOnce().finally(() => {
+      this.#attempt = undefined;
+    });
+    return this.#attempt;
+  }
+
+  async #tryOnce(): Promise<void> {
+    this.#attempts++;
+    this.#updateState();
+    await this.#retirement;
+    if (this.#isStopped) return;
+    const connection: Connection = new Connection(this.#settings, {
+      log: this.#deps.log,
+      redact: this.#deps.redact,
+      onLost: (reason) => this.#lost(connection, reason),
+      onToolsChanged: () => this.#readListSoon(connection, listDebounceMs),
+    });
+    this.#connections.add(connection);
+    const failure = await connection.open();
+    if (this.#isStopped) return this.#close(connection);
+    if (failure !== undefined) return this.#failed(connection, failure);
+
+    this.#deps.log.info('server.connected', {
+      alias: this.alias,
+      protocolVersion: connection.protocolVersion,
+    });
+    this.#link = {
+      connection,
+      upSinceMs: this.#deps.monotonicMs(),
+      hasCurrentList: false,
+      isReading: false,
+      mustReadAgain: false,
+      listFailures: 0,
+      listTimer: undefined,
+    };
+    this.#isFailing = false;
+    this.#updateState();
+    void this.#readList(this.#link);
+  }
+
+  async #failed(connection: Connection, failure: ConnectFailure): Promise<void> {
+    this.#isFailing = true;
+    this.#failure = failure;
+    this.#failures++;
+    await this.#close(connection);
+    this.#deps.log.warn('server.connect_failed', {
+      alias: this.alias,
+      stage: failure.stage,
+      reason: failure.reason,
+      detail: failure.detail === undefined ? undefined : this.#shown(failure.detail),
+      exitCode: this.#exitCode,
+      attempt: this.#attempts,
+    });
+    this.#tryAgainIn(this.#gapMs(this.#failures));
+    this.#markFirstListing();
+  }
+
+  #lost(connection: Connection, reason: string): void {
+    const link = this.#link;
+    if (link?.connection !== connection || this.#isStopped) return;
+    this.#link = undefined;
+    clearTimeout(link.listTimer);
+    const retirement = this.#retire(connection);
+    // Never two processes of one server at once; old calls over HTTP are in nobody's way.
+    if (this.#settings.transport.kind === 'stdio') this.#retirement = retirement;
+    // Only time proves a server well: one that falls over right after each start must not be started in a circle.
+    const wasUpMs = this.#msSince(link.upSinceMs);
+    this.#failures = wasUpMs >= this.#settings.backoffMaxMs ? 0 : this.#failures + 1;
+    this.#failure = { stage: 'connect', reason };
+    this.#deps.log.warn('server.connection_lost', {
+      alias: this.alias,
+      reason,
+      wasUpMs: Math.round(wasUpMs),
+    });
+    this.#attempts = 0;
+    // A call that comes during the gap does not wait for its end: it starts the next try itself.
+    this.#tryAgainIn(this.#failures === 0 ? 0 : this.#gapMs(this.#failures));
+    this.#markFirstListing();
+  }
+
+  #tryAgainIn(gapMs: number): void {
+    if (this.#isStopped) return;
+    this.#nextTryAtMs = this.#deps.nowMs() + gapMs;
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = setTimeout(() => void this.#connect(), gapMs);
+    this.#updateState();
+  }
+
+  /** Doubles with each failure; random in its upper half, so that many servers do not come back in step. */
+  #gapMs(failures: number): number {
+    const { backoffMinMs, backoffMaxMs } = this.#settings;
+    const ceilingMs = Math.min(backoffMaxMs, backoffMinMs * 2 ** Math.min(failures, 30));
+    return Math.max(backoffMinMs, ceilingMs * (0.5 + Math.random() / 2));
+  }
+
+  async #close(connection: Connection): Promise<void> {
+    await connection.close();
+    this.#connections.delete(connection);
+    this.#exitCode = connection.exitCode ?? this.#exitCode;
+    this.#stderr = connection.stderrTail();
+  }
+
+  async #retire(connection: Connection): Promise<void> {
+    await connection.retire();
+    await this.#close(connection);
+  }
+
+  #readListSoon(connection: Connection, afterMs: number): void {
+    const link = this.#link;
+    if (link?.connection !== connection) return;
+    link.listTimer ??= setTimeout(() => {
+      link.listTimer = undefined;
+      void this.#readList(link);
+    }, afterMs);
+  }
+
+  async #readList(link: Link): Promise<void> {
+    if (link.isReading) {
+      link.mustReadAgain = true;
+      return;
+    }
+    link.isReading = true;
+    do {
+      link.mustReadAgain = false;
+      await this.#readListOnce(link);
+    } while (link.mustReadAgain && this.#link === link);
+    link.isReading = false;
+  }
+
+  async #readListOnce(link: Link): Promise<void> {
+    try {
+      const { tools, refused } = await link.connection.listTools();
+      if (this.#link !== link) return;
+      this.#hasListed = true;
+      link.hasCurrentList = true;
+      link.listFailures = 0;
+      this.#failure = undefined;
+      this.#exitCode = undefined;
+      this.#stderr = [];
+      this.#deps.log.info('server.listed', {
+        alias: this.alias,
+        tools: tools.length,
+        refused: refused.length,
+      });
+      this.#deps.onTools(this.alias, tools, refused);
+      this.#updateState();
+      this.#markFirstListing();
+    } catch (error) {
+      if (this.#link !== link) return;
+      await this.#listFailed(link, listFailure(error));
+    }
+  }
+
+  /** Without any list the server is of no use yet; with one, the last good one stays and the server can be called. */
+  async #listFailed(link: Link, failure: ConnectFailure): Promise<void> {
+    if (!this.#hasListed) {
+      this.#link = undefined;
+      clearTimeout(link.listTimer);
+      return this.#failed(link.connection, failure);
+    }
+    link.hasCurrentList = false;
+    link.listFailures++;
+    this.#failure = failure;
+    this.#deps.log.warn('server.list_failed', {
+      alias: this.alias,
+      reason: failure.reason,
+      detail: failure.detail === undefined ? undefined : this.#shown(failure.detail),
+    });
+    this.#updateState();
+    this.#readListSoon(link.connection, this.#gapMs(link.listFailures));
+  }
+
+  #updateState(): void {
+    const state = this.#currentState();
+    if (state === this.#state) return;
+    this.#state = state;
+    this.#sinceMs = this.#deps.nowMs();
+  }
+
+  #currentState(): ServerStatus['state'] {
+    if (this.#isStopped) return 'stopped';
+    if (this.#link?.hasCurrentList === true) return 'ready';
+    if (this.#hasListed) return 'stale';
+    return this.#nextTryAtMs === undefined ? 'connecting' : 'backoff';
+  }
+
+  #reason(): string {
+    if (this.#isStopped) return 'callgate has closed its connection';
+    return this.#failure?.reason ?? 'it is still starting';
+  }
+
+  #busy(): string {
+    const { concurrencyMax, queueMax } = this.#settings;
+    return `the server "${this.alias}" already runs ${concurrencyMax} calls and ${queueMax} wait; the call was not sent: try again later`;
+  }
+
+  #tooLate(call: ToolCall, reason: string): string {
+    return `the call was not sent to the server "${this.alias}" within ${call.timeoutMs} ms: ${reason}; try again later`;
+  }
+
+  #notSent(code: Parameters<typeof notSent>[0], message: string): Attempt {
+    return failedAttempt(notSent(code, message), 0);
+  }
+
+  #msSince(startedMs: number): number {
+    return this.#deps.monotonicMs() - startedMs;
+  }
+
+  #shown(text: string): string {
+    return foreignText(this.#deps.redact(text), limits.foreignMessageCharsMax);
+  }
+}
+
+const failedAttempt = (fault: CallFault, upstreamMs: number): Attempt => ({
+  kind: 'failed',
+  code: fault.code,
+  message: fault.message,
+  sent: fault.sent,
+  mayHaveExecuted: fault.mayHaveExecuted,
+  ...(fault.details === undefined ? {} : { details: fault.details }),
+  upstreamMs,
+});
