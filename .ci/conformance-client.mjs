@@ -3,10 +3,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
@@ -14,45 +12,30 @@ const cli = fileURLToPath(new URL('../dist/cli.js', import.meta.url));
 const serverUrl = process.argv.at(-1);
 const listMs = 20_000;
 
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** Starts `callgate dev` with the server of the scenario; resolves when it has printed its token. */
+/** Starts `callgate dev` with the server of the scenario; resolves when it has printed its address and a token. */
 async function startCallgate(folder) {
   const config = path.join(folder, 'callgate.json');
-  const port = await freePort();
-  const content = { mcpServers: { scenario: { url: serverUrl } }, callgate: { listen: { metrics: false } } };
-  await writeFile(config, JSON.stringify(content));
-  const child = spawn(process.execPath, [cli, 'dev', '--config', config, '--port', String(port)], {
+  await writeFile(config, JSON.stringify({ mcpServers: { scenario: { url: serverUrl } } }));
+  const child = spawn(process.execPath, [cli, 'dev', '--config', config, '--port', '0'], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const exited = once(child, 'exit');
-  for await (const line of createInterface({ input: child.stdout })) {
-    const [token] = line.match(/eyJ[\w-]+\.[\w-]+\.[\w-]+/) ?? [];
-    if (token === undefined) continue;
-    child.stdout.resume();
-    return {
-      origin: `http://127.0.0.1:${port}`,
-      headers: { authorization: `Bearer ${token}` },
-      child,
-      exited,
-    };
+  let printed = '';
+  for await (const chunk of child.stdout.setEncoding('utf8')) {
+    printed += chunk;
+    const [origin] = printed.match(/http:\/\/127\.0\.0\.1:\d+(?=\s)/) ?? [];
+    const [token] = printed.match(/eyJ[\w-]+\.[\w-]+\.[\w-]+(?=\s)/) ?? [];
+    if (origin === undefined || token === undefined) continue;
+    return { origin, headers: { authorization: `Bearer ${token}` }, child, exited };
   }
-  throw new Error('callgate ended without printing a token');
+  throw new Error(`callgate ended without printing its address and a token. It printed: ${printed}`);
 }
 
 /** The declared tools, as soon as the server has been asked for them. */
 async function declaredTools({ origin, headers }) {
   for (const end = Date.now() + listMs; Date.now() < end; await sleep(100)) {
-    const response = await fetch(`${origin}/v1/declarations?format=mcp`, { headers }).catch(() => undefined);
-    if (response === undefined) continue;
+    const response = await fetch(`${origin}/v1/declarations?format=mcp`, { headers });
     if (!response.ok) throw new Error(`GET /v1/declarations: ${response.status} ${await response.text()}`);
     const { tools, pending } = await response.json();
     if (pending.length === 0) return tools;

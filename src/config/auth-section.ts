@@ -3,11 +3,10 @@ import { resolve } from 'node:path';
 import { parseGrant } from '../access/grants.ts';
 import { adminScopes } from '../auth/scopes.ts';
 import type { AuthSettings, DenyLists, IssuerSettings, KeySource } from '../auth/settings.ts';
-import { isLoopback } from './addresses.ts';
+import { checkUrl, isLoopback } from './addresses.ts';
 import { defaults } from './defaults.ts';
 import type { AuthSection, IssuerEntry } from './file.ts';
 import { nearest } from './nearest.ts';
-import { checkUrl } from './server-settings.ts';
 import type { Path } from './source.ts';
 
 interface Context {
@@ -21,8 +20,8 @@ interface Context {
 
 /** Turns `callgate.auth` into settings, and reports each combination that is not safe (MT-18). */
 export async function readAuth(section: AuthSection, context: Context): Promise<AuthSettings> {
-  const entries = context.isSound(['issuers']) ? (section.issuers ?? []) : [];
-  if (context.isSound(['issuers']) && entries.length === 0 && !context.dev) {
+  const entries = Array.isArray(section.issuers) ? (section.issuers as readonly IssuerEntry[]) : [];
+  if (entries.length === 0 && context.isSound(['issuers']) && !context.dev) {
     context.report(
       ['issuers'],
       'no issuer of tokens is configured, so nobody could call anything: add one to callgate.auth.issuers (issuer, audience, and jwksUri or jwksFile), or try callgate out with `callgate dev`, which makes one of its own',

@@ -13,7 +13,7 @@ export interface ServerEntry {
   readonly type?: 'stdio' | 'http' | 'streamable-http';
   readonly command?: string;
   readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string | number>>;
+  readonly env?: Readonly<Record<string, string | number | boolean>>;
   readonly cwd?: string;
   readonly url?: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -2,7 +2,7 @@ import { dirname, resolve } from 'node:path';
 import { createRedactor } from '../core/redact.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { printable } from '../core/text.ts';
-import { isLoopback, parseAddress } from './addresses.ts';
+import { checkUrl, isLoopback, parseAddress } from './addresses.ts';
 import { readAuth } from './auth-section.ts';
 import type { Address, Configuration, Finding } from './configuration.ts';
 import { defaults } from './defaults.ts';
@@ -12,7 +12,6 @@ import { isObject, isServersKey, type OpenedFile, openFile, type Reference } fro
 import { Report } from './report.ts';
 import { worthHiding } from './secrets.ts';
 import { readServers } from './server-list.ts';
-import { checkUrl } from './server-settings.ts';
 import type { Problem } from './source.ts';
 import { createVariables, type Environment, type Variables } from './variables.ts';
 
@@ -144,7 +143,7 @@ function readListen(
       complain('metrics', `\`callgate dev\` listens on this machine alone, not on ${metricsAddress.host}`);
     }
   }
-  return { listen: { host, port }, metrics: metricsAddress };
+  return { listen: { host: String(host).replace(/^\[|\]$/g, ''), port }, metrics: metricsAddress };
 }
 
 function readPublicUrl(

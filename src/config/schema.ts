@@ -136,7 +136,8 @@ function found(schema: SchemaNode, value: unknown): string {
   if (typeof value === 'number') return schema.type === 'integer' ? String(value) : 'a number';
   if (typeof value === 'string') {
     if (value === '') return 'an empty text';
-    return schema.enum === undefined ? 'this text' : JSON.stringify(value.slice(0, 40));
+    if (schema.enum !== undefined) return JSON.stringify(value.slice(0, 40));
+    return [schema.type].flat().includes('string') ? 'this text' : 'a text';
   }
   return Array.isArray(value) ? (value.length === 0 ? 'an empty list' : 'a list') : 'an object';
 }

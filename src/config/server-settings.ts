@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fail, ok, type Result } from '../core/result.ts';
 import type { ServerSettings, TransportSettings } from '../upstream/settings.ts';
-import { isLoopback, isMetadataHost } from './addresses.ts';
+import { checkUrl, isLoopback } from './addresses.ts';
 import { resolveCommand } from './command.ts';
 import type { CompleteOptions, ServerEntry } from './file.ts';
 import { basicCredentials } from './secrets.ts';
@@ -144,22 +144,6 @@ function createHttp(
     url.password = '';
   }
   return ok({ kind: 'http', url: url.href, headers });
-}
-
-/** The checks that every configured URL passes (MT-8); plain http is judged by the caller. */
-export function checkUrl(text: string): Result<URL, string> {
-  // The text itself stays out of the message: it may hold credentials.
-  if (!URL.canParse(text)) return fail('is not a URL: write it in full, like "https://host.example/mcp"');
-  const url = new URL(text);
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    return fail(`is a ${url.protocol} URL: only https and http are supported`);
-  }
-  if (isMetadataHost(url.hostname)) {
-    return fail(
-      `leads to ${url.hostname}, a link-local or metadata address, from which machines get their credentials: use another address`,
-    );
-  }
-  return ok(url);
 }
 
 function isHeader(name: string, value: string): boolean {

@@ -87,11 +87,7 @@ function parseJson(text: string): Tree {
 }
 
 function parseYaml(text: string): Tree {
-  const document = parseDocument(text, {
-    prettyErrors: false,
-    stringKeys: true,
-    maxAliasCount: 100,
-  } as const);
+  const document = parseDocument(text, { prettyErrors: false, stringKeys: true } as const);
   const offsets = new Map<string, Offsets>();
   const faults = [...document.errors, ...document.warnings].map(({ code, pos, message }) => ({
     offset: pos[0],

@@ -18,9 +18,10 @@ export function createVariables(env: Environment, folder: string, warn: (text: s
   const known = new Map<string, ReturnType<Variables>>();
   const lookUp: Variables = async (name) => {
     const text = env[name];
-    if (text !== undefined) return ok({ text, isFromFile: false });
-    const named = env[`${name}_FILE`];
-    if (named === undefined || named === '') return ok(undefined);
+    const named = env[`${name}_FILE`] ?? '';
+    // Container files often set a variable to nothing where the secret is mounted.
+    if (text !== undefined && (text !== '' || named === '')) return ok({ text, isFromFile: false });
+    if (named === '') return ok(undefined);
     const path = resolve(folder, named);
     try {
       const content = await readFile(path, 'utf8');

@@ -1,62 +1,113 @@
-import type { JsonObject } from './json.ts';
+import type { JsonObject, JsonValue } from './json.ts';
+import { limits } from './limits.ts';
 import type { ContentBlock, ToolResult } from './outcome.ts';
+import { isDeeperThan, isRepeatedInText } from './structured.ts';
 import { truncate } from './text.ts';
 
-/** Characters charged for each block beside its text, so that a flood of empty blocks is bounded too. */
+/** Characters charged for each further block beside its text, so that a flood of empty blocks is bounded too. */
 const blockOverheadChars = 32;
+/** Room kept for the notice of blocks that are missing. */
+const blockNoticeChars = 40;
+/** With less room than this a block would be little but its own notice. */
+const usefulCharsMin = 64;
 
 /**
- * Bounds the text of a result to `charsMax` characters (design section 5).
+ * Bounds the text of a result to `charsMax` characters, notices included (design section 5).
  *
- * Text is cut by whole characters with a notice of what is missing; structured content that no longer fits is
- * replaced by a notice; media are left alone, since they never become text. Lone surrogates become U+FFFD.
+ * Text is cut by whole characters with a notice of what is missing. Structured content stays whole or is replaced by
+ * a notice; to stay it has to fit beside the text, or take no more than half of the room. Media are left alone, since
+ * they never become text. Lone surrogates become U+FFFD.
  */
 export function capResult(result: ToolResult, charsMax: number): ToolResult {
-  let roomChars = charsMax;
-  const content: ContentBlock[] = [];
-  for (const [index, block] of result.content.entries()) {
-    roomChars -= blockOverheadChars;
-    if (roomChars <= 0 && index > 0) {
-      content.push(notice(`[${result.content.length - index} more content blocks cut]`));
-      break;
+  const { structuredContent, isError } = result;
+  const content = result.content.map(readable);
+  if (structuredContent === undefined) return { content: cutBlocks(content, charsMax), isError };
+
+  const leftOut = (why: string): ToolResult => {
+    const notice = textBlock(`[structured content left out: ${why}]`);
+    return {
+      content: [...cutBlocks(content, charsMax - charsOf([notice]) - blockOverheadChars), notice],
+      isError,
+    };
+  };
+  if (isDeeperThan(structuredContent, limits.jsonDepthMax)) {
+    return leftOut(`nested deeper than ${limits.jsonDepthMax} levels`);
+  }
+  const contentChars = charsOf(content);
+  const structuredChars = shownChars(structuredContent, content, charsMax - contentChars);
+  if (structuredChars > Math.max(charsMax - contentChars, charsMax / 2)) {
+    return leftOut(`${structuredChars} characters`);
+  }
+  return { content: cutBlocks(content, charsMax - structuredChars), structuredContent, isError };
+}
+
+/** What the structured content adds to an output: nothing where a text block says the same and stays whole. */
+function shownChars(
+  structuredContent: JsonValue,
+  content: readonly ContentBlock[],
+  roomChars: number,
+): number {
+  const chars = JSON.stringify(structuredContent).length;
+  return chars > roomChars && roomChars >= 0 && isRepeatedInText(structuredContent, content) ? 0 : chars;
+}
+
+function cutBlocks(content: readonly ContentBlock[], charsMax: number): readonly ContentBlock[] {
+  if (charsOf(content) <= charsMax) return content;
+  let roomChars = content.length === 1 ? charsMax : charsMax - blockNoticeChars;
+  const kept: ContentBlock[] = [];
+  for (const [index, block] of content.entries()) {
+    if (index > 0) roomChars -= blockOverheadChars;
+    const capped = cutText(block, Math.max(0, roomChars));
+    const chars = charsOf([capped]);
+    if (chars > roomChars || (index > 0 && roomChars < usefulCharsMin)) {
+      return [...kept, textBlock(`[${content.length - index} more content blocks cut]`)];
     }
-    const capped = capBlock(block, Math.max(roomChars, blockOverheadChars));
-    roomChars -= textChars(capped);
-    content.push(capped);
+    roomChars -= chars;
+    kept.push(capped);
   }
-  if (result.structuredContent === undefined) return { content, isError: result.isError };
-  const structuredChars = JSON.stringify(result.structuredContent).length;
-  if (structuredChars > roomChars) {
-    content.push(notice(`[structured content of ${structuredChars} characters left out: the limit is ${charsMax}]`));
-    return { content, isError: result.isError };
-  }
-  return { content, structuredContent: result.structuredContent, isError: result.isError };
+  return kept;
 }
 
-const notice = (text: string): ContentBlock => ({ type: 'text', text });
+const textBlock = (text: string): ContentBlock => ({ type: 'text', text });
 
-function capBlock(block: ContentBlock, charsMax: number): ContentBlock {
-  if (typeof block.text === 'string') return withText(block, block.text, charsMax) as ContentBlock;
+/** A block whose text is well-formed, and that JSON can write. */
+function readable(block: ContentBlock): ContentBlock {
+  if (isDeeperThan(block, limits.jsonDepthMax)) {
+    return textBlock(`[content nested deeper than ${limits.jsonDepthMax} levels left out]`);
+  }
+  return mapText(block, (text) => text.toWellFormed());
+}
+
+function cutText(block: ContentBlock, charsMax: number): ContentBlock {
+  const othersChars = charsOf([mapText(block, () => '')]);
+  return mapText(block, (text) => truncate(text, Math.max(0, charsMax - othersChars)));
+}
+
+/** Changes the text of a text block or of an embedded resource. */
+function mapText(block: ContentBlock, change: (text: string) => string): ContentBlock {
+  if (typeof block.text === 'string') return { ...block, text: change(block.text) };
   const resource = embeddedResource(block);
-  if (resource === undefined || typeof resource.text !== 'string') return block;
-  return { ...block, resource: withText(resource, resource.text, charsMax) };
+  if (typeof resource?.text !== 'string') return block;
+  return { ...block, resource: { ...resource, text: change(resource.text) } };
 }
 
-function withText(holder: JsonObject, text: string, charsMax: number): JsonObject {
-  if (text.length <= charsMax && text.isWellFormed()) return holder;
-  return { ...holder, text: truncate(text.toWellFormed(), charsMax) };
-}
+/** The characters that blocks bring into an output: their texts, and the names and addresses that are told. */
+const charsOf = (content: readonly ContentBlock[]): number =>
+  content.reduce(
+    (sum, block) => sum + toldChars(block) + toldChars(embeddedResource(block) ?? {}),
+    Math.max(0, content.length - 1) * blockOverheadChars,
+  );
 
-function textChars(block: ContentBlock): number {
-  if (typeof block.text === 'string') return block.text.length;
-  const text = embeddedResource(block)?.text;
-  return typeof text === 'string' ? text.length : 0;
-}
+const toldChars = ({ text, uri, name }: JsonObject): number =>
+  [text, uri, name].reduce<number>((sum, told) => (typeof told === 'string' ? sum + told.length : sum), 0);
 
 /** The resource inside a block of type `resource`, if it is there in the shape MCP gives it. */
 export function embeddedResource(block: ContentBlock): JsonObject | undefined {
   const { resource } = block;
-  return block.type === 'resource' && typeof resource === 'object' && resource !== null && !Array.isArray(resource)
+  return block.type === 'resource' &&
+    typeof resource === 'object' &&
+    resource !== null &&
+    !Array.isArray(resource)
     ? (resource as JsonObject)
     : undefined;
 }

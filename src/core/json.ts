@@ -12,6 +12,10 @@ export interface JsonObject {
 export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
 
+/** One step of a JSON Pointer (RFC 6901) down to a member. */
+export const pointerStep = (name: string): string =>
+  `/${/[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name}`;
+
 /** JSON.rawJSON is in V8 since Node 22, but not in the library types that this project compiles with. */
 const { rawJSON } = JSON as typeof JSON & { readonly rawJSON?: (text: string) => unknown };
 

@@ -41,9 +41,9 @@ export class Declarations {
   /** The declarations that this actor may see, in this format. */
   body(actor: Actor, format: Format, filter: DeclarationFilter): DeclarationBody {
     const registry = this.#ports.registry();
-    const pending = this.#ports.aliases.filter(
-      (alias) => hasGrantOn(actor, alias) && !this.#ports.upstream.hasListed(alias),
-    );
+    const pending = this.#ports.aliases
+      .filter((alias) => hasGrantOn(actor, alias) && !this.#ports.upstream.hasListed(alias))
+      .sort();
     const key = JSON.stringify([
       registry.generation,
       format.name,
@@ -76,18 +76,34 @@ export class Declarations {
 const visible = (registry: Registry, actor: Actor): readonly Binding[] =>
   registry.bindings.filter((binding) => authorise(actor, binding.target).allowed);
 
-function declare(
-  bindings: readonly Binding[],
-  format: Format,
-): { tools: JsonObject[]; omitted: JsonObject[] } {
-  const tools: JsonObject[] = [];
-  const omitted: JsonObject[] = [];
+interface OmittedTool {
+  readonly server: string;
+  readonly tool: string;
+  readonly reason: string;
+}
+
+interface Declared {
+  readonly tools: JsonObject[];
+  /** Declared tools whose schema was added to. */
+  readonly adjusted: JsonObject[];
+  readonly omitted: OmittedTool[];
+}
+
+function declare(bindings: readonly Binding[], format: Format): Declared {
+  const declared: Declared = { tools: [], adjusted: [], omitted: [] };
   for (const binding of bindings) {
-    const declared = format.declare(binding);
-    if (declared.ok) tools.push(declared.value);
-    else omitted.push({ server: binding.alias, tool: binding.tool, reason: declared.error });
+    const { name, alias, tool, added } = binding;
+    const written = format.declare(binding);
+    if (!written.ok) {
+      declared.omitted.push({ server: alias, tool, reason: written.error });
+      continue;
+    }
+    declared.tools.push(written.value);
+    if (added.length === 0) continue;
+    const steps = added.map((key) => ({ step: 'add_keyword', path: `/${key}`, loss: false }));
+    declared.adjusted.push({ name, steps });
   }
-  return { tools, omitted };
+  return declared;
 }
 
 function writeBody(
@@ -101,17 +117,11 @@ function writeBody(
   const chosen = visible(registry, actor).filter((binding) =>
     passes(filter, binding.alias, [binding.name, binding.tool]),
   );
-  const { tools, omitted } = declare(chosen, format);
+  const { tools, adjusted, omitted } = declare(chosen, format);
   const withheld = [...registry.withheld.values()]
     .flat()
     .filter((tool) => authorise(actor, tool.target).allowed && passes(filter, tool.target.alias, [tool.tool]))
     .map(({ target, tool, reason }) => ({ server: target.alias, tool, reason }));
-  const adjusted = chosen
-    .filter((binding) => binding.added.length > 0)
-    .map(({ name, added }) => ({
-      name,
-      steps: added.map((key) => ({ step: 'add_keyword', path: `/${key}`, loss: false })),
-    }));
   const warnings =
     format.toolsMax !== undefined && tools.length > format.toolsMax
       ? [{ code: 'too_many_tools', count: tools.length, max: format.toolsMax }]
@@ -121,13 +131,18 @@ function writeBody(
     revision,
     tools,
     adjusted,
-    omitted: [...omitted, ...withheld],
+    omitted: [...omitted, ...withheld].sort(byServerAndTool),
     pending,
     warnings,
   };
   const bytes = new TextEncoder().encode(JSON.stringify(body));
   return { bytes, revision, etag: `"${hash(bytes)}"` };
 }
+
+const byServerAndTool = (a: OmittedTool, b: OmittedTool): number =>
+  compare(a.server, b.server) || compare(a.tool, b.tool) || compare(a.reason, b.reason);
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 const passes = (filter: DeclarationFilter, alias: string, names: readonly string[]): boolean =>
   (filter.servers.length === 0 || filter.servers.some((pattern) => matches(pattern, alias))) &&

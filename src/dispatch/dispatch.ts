@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { authorise } from '../access/authorise.ts';
 import { type FunctionCall, lookupName } from '../core/call.ts';
 import { capResult } from '../core/cap.ts';
-import { canonicalJson } from '../core/json.ts';
+import { canonicalJson, type JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { failed, type Outcome, succeeded } from '../core/outcome.ts';
-import { readArguments } from '../tools/arguments.ts';
+import { numericCopy, readArguments } from '../tools/arguments.ts';
 import type { Binding } from '../tools/registry.ts';
-import { attemptFailed, forbidden, invalidArguments, toolError, unknownTool } from './outcomes.ts';
+import { attemptFailed, forbidden, invalidArguments, toolError, unknownTool, unreadableArguments } from './outcomes.ts';
 import type { Attempt, Caller, DispatchPorts, SettledCall } from './ports.ts';
 
 /** What the pipeline learned on its way, whether or not it came to its end. */
@@ -35,7 +35,8 @@ export async function dispatch(
     id,
     call,
     outcome: progress.outcome,
-    render: progress.binding?.policy.render,
+    // AZ-3: the way a hidden tool's outputs are written would show that it is there.
+    render: progress.outcome.error?.code === 'unknown_tool' ? undefined : progress.binding?.policy.render,
     attempts: progress.attempt === undefined ? 0 : 1,
     durationMs: ports.clock.monotonicMs() - startedMs,
   };
@@ -62,15 +63,15 @@ async function run(call: FunctionCall, caller: Caller, ports: DispatchPorts): Pr
   }
 
   const read = readArguments(call.arguments, { charsMax: limits.argumentsCharsMax });
-  if (!read.ok) return { outcome: invalidArguments([read.error], caller), binding };
-  const { value, parsed, mended } = read.value;
+  if (!read.ok) return { outcome: unreadableArguments(read.error, caller), binding };
+  const { value, parsed, mended, hasExactNumbers } = read.value;
   const known = {
     binding,
     argumentsHash: sha256(canonicalJson(parsed)),
     ...(mended === undefined ? {} : { mended }),
   };
 
-  const findings = binding.checkArguments(value);
+  const findings = binding.checkArguments(hasExactNumbers ? (numericCopy(value) as JsonObject) : value);
   if (!findings.ok)
     return { ...known, outcome: failed('server_unavailable', findings.error, { retryable: false }) };
   if (findings.value.length > 0) return { ...known, outcome: invalidArguments(findings.value, caller) };

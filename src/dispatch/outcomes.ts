@@ -5,6 +5,8 @@ import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { failed, type Outcome, type ToolResult } from '../core/outcome.ts';
 import { foreignText } from '../core/text.ts';
+import type { ArgumentFault } from '../tools/arguments.ts';
+import { describeFinding, type SchemaFinding } from '../tools/findings.ts';
 import type { Attempt, Caller, DispatchPorts } from './ports.ts';
 
 /** A name that is not in the registry; where its server has never been seen, that is said instead. */
@@ -33,21 +35,20 @@ export const forbidden = (missing: string): Outcome =>
     details: { missing_grant: missing },
   });
 
-/** Arguments that could not be read, or do not fit the tool's schema. */
-export function invalidArguments(
-  findings: readonly { readonly path: string; readonly message: string }[],
-  caller: Caller,
-): Outcome {
-  const told = findings.slice(0, limits.findingsMax);
-  const text = told.map((finding) =>
-    finding.path === '' ? finding.message : `${finding.path}: ${finding.message}`,
-  );
-  return failed('invalid_arguments', `the arguments do not fit the tool: ${text.join('; ')}`, {
-    details: {
-      findings: told.map(({ path, message }) => ({ path, message })),
-      ...declarationsChanged(caller),
-    },
+/** Arguments that are no JSON object. */
+export const unreadableArguments = ({ path, message }: ArgumentFault, caller: Caller): Outcome =>
+  failed('invalid_arguments', message, {
+    details: { findings: [{ path, message }], ...declarationsChanged(caller) },
   });
+
+/** Arguments that do not fit the tool's schema. */
+export function invalidArguments(findings: readonly SchemaFinding[], caller: Caller): Outcome {
+  const told = findings.slice(0, limits.findingsMax);
+  return failed(
+    'invalid_arguments',
+    `the arguments do not fit the tool: ${told.map(describeFinding).join('; ')}`,
+    { details: { findings: told.map((finding) => ({ ...finding })), ...declarationsChanged(caller) } },
+  );
 }
 
 const declarationsChanged = (caller: Caller): JsonObject =>
@@ -57,11 +58,15 @@ const declarationsChanged = (caller: Caller): JsonObject =>
 export const toolError = (result: ToolResult): Outcome =>
   failed(
     'tool_error',
-    result.content.length === 0 && result.structuredContent === undefined
+    hasNoWords(result)
       ? 'the tool reported an error without text'
       : 'the tool reported an error; its own words are in the content',
     { result },
   );
+
+const hasNoWords = ({ content, structuredContent }: ToolResult): boolean =>
+  structuredContent === undefined &&
+  content.every(({ type, text }) => type === 'text' && (typeof text !== 'string' || text.trim() === ''));
 
 /** An attempt that brought no result. */
 export function attemptFailed(attempt: Attempt & { kind: 'failed' }, alias: string): Outcome {

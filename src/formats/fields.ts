@@ -44,13 +44,13 @@ export const notReadable = (expected: string): readonly BodyFault[] => [
 /** The objects of a list; everything else in it is a fault. */
 export function objectsOf(
   list: readonly JsonValue[],
-  pointer: string,
+  pointerOf: (index: number) => string,
 ): { objects: [number, JsonObject][]; faults: BodyFault[] } {
   const objects: [number, JsonObject][] = [];
   const faults: BodyFault[] = [];
   for (const [index, item] of list.entries()) {
     if (isJsonObject(item)) objects.push([index, item]);
-    else faults.push({ pointer: `${pointer}/${index}`, detail: 'must be an object' });
+    else faults.push({ pointer: pointerOf(index), detail: 'must be an object' });
   }
   return { objects, faults };
 }

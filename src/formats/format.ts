@@ -14,6 +14,8 @@ export interface BodyFault {
 /** Where an intent stood in the model's answer, and what it asks for. */
 export interface Intent {
   readonly index: number;
+  /** The same place as a JSON Pointer into the body. */
+  readonly pointer: string;
   readonly call: FunctionCall;
 }
 

@@ -20,11 +20,13 @@ export const mcp: Format = {
   readTurn(body) {
     const list = isJsonObject(body) ? [body] : body;
     if (!Array.isArray(list)) return fail(notReadable(`a list of calls, or one: ${shape}`));
-    const { objects, faults } = objectsOf(list, '');
+    const pointerOf = (index: number): string => (isJsonObject(body) ? '' : `/${index}`);
+    const { objects, faults } = objectsOf(list, pointerOf);
     const intents: Intent[] = [];
     for (const [index, item] of objects) {
-      const read = readItem(item, isJsonObject(body) ? '' : `/${index}`);
-      if (read.ok) intents.push({ index, call: read.value });
+      const pointer = pointerOf(index);
+      const read = readItem(item, pointer);
+      if (read.ok) intents.push({ index, pointer, call: read.value });
       else faults.push(...read.error);
     }
     return faults.length > 0 ? fail(faults) : ok(intents);

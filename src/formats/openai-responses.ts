@@ -32,7 +32,7 @@ export const openaiResponses: Format = {
         ),
       );
     }
-    if (body.status === 'incomplete' || body.status === 'in_progress') {
+    if (isUnfinished(body)) {
       return fail([
         { pointer: '/status', detail: 'the model did not finish this call; only complete calls are run' },
       ]);
@@ -41,9 +41,11 @@ export const openaiResponses: Format = {
   },
 
   readTurn(body) {
-    if (isJsonObject(body) && callTypes.has(body.type ?? null)) return readList([body], '');
-    if (Array.isArray(body)) return readList(body, '');
-    if (isJsonObject(body) && Array.isArray(body.output)) return readList(body.output, '/output');
+    if (isJsonObject(body) && callTypes.has(body.type ?? null)) return readList([body], () => '');
+    if (Array.isArray(body)) return readList(body, (index) => `/${index}`);
+    if (isJsonObject(body) && Array.isArray(body.output)) {
+      return readList(body.output, (index) => `/output/${index}`);
+    }
     return fail(notReadable(expected));
   },
 
@@ -76,19 +78,22 @@ const declaration = (binding: Binding): JsonObject => ({
 
 function readList(
   list: readonly JsonValue[],
-  pointer: string,
+  pointerOf: (index: number) => string,
 ): Result<readonly Intent[], readonly BodyFault[]> {
-  const { objects, faults } = objectsOf(list, pointer);
+  const { objects, faults } = objectsOf(list, pointerOf);
   const intents: Intent[] = [];
   for (const [index, item] of objects) {
     // Text, reasoning, calls that the provider runs itself and calls cut off in the middle are not ours to answer.
-    if (!callTypes.has(item.type ?? null) || item.status === 'incomplete') continue;
-    const read = readItem(item, `${pointer}/${index}`);
-    if (read.ok) intents.push({ index, call: read.value });
+    if (!callTypes.has(item.type ?? null) || isUnfinished(item)) continue;
+    const pointer = pointerOf(index);
+    const read = readItem(item, pointer);
+    if (read.ok) intents.push({ index, pointer, call: read.value });
     else faults.push(...read.error);
   }
   return faults.length > 0 ? fail(faults) : ok(intents);
 }
+
+const isUnfinished = ({ status }: JsonObject): boolean => status === 'incomplete' || status === 'in_progress';
 
 function readItem(item: JsonObject, pointer: string): Result<FunctionCall, readonly BodyFault[]> {
   const fields = new FieldReader(item, pointer);

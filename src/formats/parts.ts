@@ -27,7 +27,7 @@ function readBlock(block: ContentBlock): Part {
       return typeof block.text === 'string' ? text(block.text) : unreadable(block);
     case 'image':
     case 'audio':
-      return typeof block.data === 'string'
+      return typeof block.data === 'string' && isBase64(block.data)
         ? media(block.type, mediaTypeOf(block), block.data)
         : unreadable(block);
     case 'resource':
@@ -36,20 +36,22 @@ function readBlock(block: ContentBlock): Part {
       // MT-8: a link is told, never fetched.
       return typeof block.uri === 'string'
         ? text(
-            `[resource link] ${line(block.name ?? block.title, nameCharsMax)}${line(block.uri, uriCharsMax)}`.trimEnd(),
+            ['[resource link]', line(block.name, nameCharsMax), line(block.uri, uriCharsMax)]
+              .filter((part) => part !== '')
+              .join(' '),
           )
         : unreadable(block);
     default:
-      return text(`[content of type ${JSON.stringify(truncate(block.type, 100))} is not supported]`);
+      return text(`[content of type ${JSON.stringify(truncate(block.type, 40))} is not supported]`);
   }
 }
 
 function readResource(block: ContentBlock): Part {
   const resource = embeddedResource(block);
   if (resource === undefined) return unreadable(block);
-  const uri = typeof resource.uri === 'string' ? truncate(resource.uri, uriCharsMax) : '(no uri)';
+  const uri = line(resource.uri, uriCharsMax) || '(no uri)';
   if (typeof resource.text === 'string') return text(`[resource ${uri}]\n${resource.text}`);
-  if (typeof resource.blob !== 'string') return unreadable(block);
+  if (typeof resource.blob !== 'string' || !isBase64(resource.blob)) return unreadable(block);
   const mediaType = mediaTypeOf(resource);
   const kind = mediaType.startsWith('image/')
     ? 'image'
@@ -66,12 +68,17 @@ const unreadable = (block: ContentBlock): Part =>
   text(`[content of type ${block.type} that could not be read]`);
 
 const line = (value: JsonValue | undefined, charsMax: number): string =>
-  typeof value === 'string' && value !== '' ? `${truncate(value.replace(/\s+/g, ' '), charsMax)} ` : '';
+  typeof value === 'string' ? truncate(value.toWellFormed().replace(/\s+/g, ' ').trim(), charsMax) : '';
 
-const mediaTypeOf = (holder: JsonObject): string =>
-  typeof holder.mimeType === 'string' && /^[\w.+-]+\/[\w.+-]+$/.test(holder.mimeType)
-    ? holder.mimeType.toLowerCase()
-    : 'application/octet-stream';
+/** A media type without its parameters. */
+function mediaTypeOf({ mimeType }: JsonObject): string {
+  const [, type] =
+    typeof mimeType === 'string' ? (/^\s*([\w.+-]{1,64}\/[\w.+-]{1,64})\s*(?:;|$)/.exec(mimeType) ?? []) : [];
+  return type?.toLowerCase() ?? 'application/octet-stream';
+}
+
+// A provider refuses the whole conversation over one data URL that is not base64.
+const isBase64 = (data: string): boolean => data.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(data);
 
 function media(kind: MediaPart['kind'], mediaType: string, data: string): MediaPart {
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;

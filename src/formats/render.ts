@@ -1,5 +1,7 @@
-import { canonicalJson, type JsonObject, type JsonValue } from '../core/json.ts';
-import type { CallError, Outcome, ToolResult } from '../core/outcome.ts';
+import { embeddedResource } from '../core/cap.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { CallError, ContentBlock, Outcome, ToolResult } from '../core/outcome.ts';
+import { isRepeatedInText } from '../core/structured.ts';
 import { type MediaPart, marker, type Part, readParts } from './parts.ts';
 
 /** An outcome as text for a model, and the media that the text only marks. */
@@ -41,8 +43,10 @@ export function renderText(
   const structured = outcome.result === undefined ? undefined : structuredBesideText(outcome.result);
   const lines = parts.map((part) => textOf(part, takes));
   if (structured !== undefined) lines.push(JSON.stringify(structured));
-  if (outcome.error !== undefined && !(outcome.error.code === 'tool_error' && lines.length > 0)) {
+  if (outcome.error !== undefined && outcome.error.code !== 'tool_error') {
     lines.unshift(`${outcome.error.code}: ${outcome.error.message}`);
+  } else if (outcome.error !== undefined && lines.every((line) => line.trim() === '')) {
+    lines.splice(0, lines.length, outcome.error.message);
   }
   for (const warning of outcome.warnings ?? []) lines.push(`[note] ${warning}`);
   const prefix = marksErrors && outcome.error !== undefined ? '[tool error] ' : '';
@@ -65,38 +69,23 @@ export const errorMember = (error: CallError): JsonObject => ({
 });
 
 /** The structured content, unless a text block says the same; binary data inside it is marked, not repeated. */
-export function structuredBesideText(result: ToolResult): JsonValue | undefined {
-  const { structuredContent } = result;
-  if (structuredContent === undefined) return undefined;
-  const canonical = canonicalJson(structuredContent);
-  const isRepeated = result.content.some(
-    (block) => typeof block.text === 'string' && saysTheSame(block.text, canonical),
-  );
-  return isRepeated ? undefined : withoutData(structuredContent, mediaData(result));
+function structuredBesideText({ structuredContent, content }: ToolResult): JsonValue | undefined {
+  if (structuredContent === undefined || isRepeatedInText(structuredContent, content)) return undefined;
+  return withoutData(structuredContent, mediaData(content));
 }
 
-function saysTheSame(text: string, canonical: string): boolean {
-  if (text === canonical) return true;
-  try {
-    return canonicalJson(JSON.parse(text) as JsonValue) === canonical;
-  } catch {
-    // Ordinary words are not JSON; then they say something else.
-    return false;
-  }
-}
+const mediaData = (content: readonly ContentBlock[]): ReadonlySet<JsonValue | undefined> =>
+  new Set(content.flatMap((block) => [block.data, embeddedResource(block)?.blob]));
 
-const mediaData = (result: ToolResult): ReadonlySet<string> =>
-  new Set(result.content.flatMap((block) => (typeof block.data === 'string' ? [block.data] : [])));
-
-function withoutData(value: JsonValue, data: ReadonlySet<string>): JsonValue {
+function withoutData(value: JsonValue, data: ReadonlySet<JsonValue | undefined>): JsonValue {
   if (typeof value === 'string')
     return isData(value, data) ? `[binary data, ${value.length} characters]` : value;
-  if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => withoutData(item, data));
+  if (!isJsonObject(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withoutData(member, data)]));
 }
 
-const isData = (text: string, data: ReadonlySet<string>): boolean =>
-  data.has(text) ||
+const isData = (text: string, data: ReadonlySet<JsonValue | undefined>): boolean =>
+  (text !== '' && data.has(text)) ||
   /^data:[^,]{0,200};base64,/.test(text) ||
   (text.length >= dataCharsMin && /^[A-Za-z0-9+/_-]+={0,2}$/.test(text));

@@ -49,7 +49,7 @@ async function answer(context: Context, service: Service, route: Route): Promise
   const request = context.req.raw;
   const requestId = readRequestId(request);
   try {
-    refuseForeignHost(request, service);
+    refuseForeignPage(request, service);
     if (request.method !== 'POST') return await route(request, requestId, service);
     if (service.admission.isClosed) throw draining;
     return await service.admission.hold(() => route(request, requestId, service));
@@ -68,14 +68,17 @@ const readRequestId = (request: Request): string => {
   return sent !== null && requestIdPattern.test(sent) ? sent : randomUUID();
 };
 
-// MT-15: a page in the operator's browser must not reach a service on loopback under a name of its own.
-function refuseForeignHost(request: Request, service: Service): void {
-  if (service.hostsAllowed === undefined) return;
-  const host = request.headers.get('host')?.replace(/:\d+$/, '').toLowerCase() ?? '';
-  if (!service.hostsAllowed.has(host)) {
+// MT-15: a page in the operator's browser must not reach a service on loopback, under its own name or ours.
+function refuseForeignPage({ headers }: Request, { hostsAllowed }: Service): void {
+  if (hostsAllowed === undefined) return;
+  const names = [headers.get('host') ?? '', headers.get('origin')?.replace(/^https?:\/\//i, '')];
+  const foreign = names.some(
+    (name) => name !== undefined && !hostsAllowed.has(name.replace(/:\d+$/, '').toLowerCase()),
+  );
+  if (foreign) {
     throw new Problem(
       'invalid_request',
-      'the Host header names another service; use localhost, or set callgate.publicUrl',
+      'the Host or Origin header names another service; use localhost, or set callgate.publicUrl',
     );
   }
 }
@@ -83,9 +86,7 @@ function refuseForeignHost(request: Request, service: Service): void {
 const draining = new Problem(
   'draining',
   'callgate is shutting down; send the request to another replica, or again',
-  {
-    headers: { 'retry-after': '5', connection: 'close' },
-  },
+  { headers: { 'retry-after': '5', connection: 'close' } },
 );
 
 function unexpected(error: unknown, requestId: string, service: Service): Problem {
@@ -106,9 +107,7 @@ const methodNotAllowed =
     throw new Problem(
       'method_not_allowed',
       `${request.method.slice(0, 20)} is not possible here; use ${method}`,
-      {
-        headers: { allow },
-      },
+      { headers: { allow } },
     );
   };
 

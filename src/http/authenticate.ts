@@ -8,15 +8,13 @@ import { Problem } from './problem.ts';
 export async function authenticate(request: Request, service: Service, requestId: string): Promise<Actor> {
   const header = request.headers.get('authorization') ?? undefined;
   const metadataUrl = service.resourceMetadataUrl;
-  if (/[?&]access_token=/.test(request.url)) {
-    // RFC 6750 2.3: a token in a URL ends in logs and histories; it is never read, and never beside another one.
-    if (header === undefined) throw unauthenticated(metadataUrl);
+  // RFC 6750 2.3: a token in a URL ends in logs and histories; it is never read, and never beside another one.
+  // Two Authorization headers arrive as one with a comma, which no bearer token holds.
+  if (header !== undefined && (/[?&]access_token=/.test(request.url) || /^bearer .*,/i.test(header))) {
     throw new Problem(
       'invalid_request',
       'send the token once, in the Authorization header, and never in the URL',
-      {
-        headers: { 'www-authenticate': challenge({ metadataUrl, error: 'invalid_request' }) },
-      },
+      { headers: { 'www-authenticate': challenge({ metadataUrl, error: 'invalid_request' }) } },
     );
   }
   const pending = service.authenticator.authenticate(header);
@@ -35,9 +33,7 @@ export async function authenticate(request: Request, service: Service, requestId
       throw new Problem(
         'keys_unavailable',
         'the keys of the token issuer cannot be fetched at present; try again',
-        {
-          headers: { 'retry-after': String(result.error.retryAfterS) },
-        },
+        { headers: { 'retry-after': String(result.error.retryAfterS) } },
       );
     default:
       return result.error satisfies never;

@@ -1,14 +1,25 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
-import { getRequestListener } from '@hono/node-server';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { getRequestListener, RequestError } from '@hono/node-server';
 import type { Hono } from 'hono';
-import { Problem, problemBody } from './problem.ts';
+import { problemCodes } from '../core/errors.ts';
+import { Problem, problemBody, problemResponse } from './problem.ts';
 
 const headersTimeoutMs = 10_000;
 const headerBytesMax = 16_384;
 const connectionsMax = 10_000;
 const keepAliveMs = 65_000;
+/** How long a refused connection stays open for its client to read why. */
+const lingerMs = 1_000;
 
 /** A listening socket with its server. */
 export interface Listener {
@@ -25,18 +36,27 @@ export function listen(
   address: { host: string; port: number },
   bounds: { bodyTimeoutMs: number },
 ): Promise<Listener> {
+  const serve = getRequestListener(app.fetch, { errorHandler: refuseUnreadable });
   const server = createServer(
     {
-      headersTimeout: headersTimeoutMs,
+      headersTimeout: Math.min(headersTimeoutMs, bounds.bodyTimeoutMs),
       requestTimeout: bounds.bodyTimeoutMs,
       maxHeaderSize: headerBytesMax,
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: 1_000,
+      // Refused below, with words.
+      requireHostHeader: false,
     },
-    getRequestListener(app.fetch, { overrideGlobalObjects: true }),
+    serve,
   );
   server.maxConnections = connectionsMax;
-  server.on('clientError', refuseRawRequest);
+  // RFC 9110 10.1.1: an expectation that is not known may be ignored.
+  server.on('checkExpectation', serve);
+  server.on('connect', (_request, socket: Duplex) => refuse(socket, noProxy));
+  server.on('clientError', (error, socket) => {
+    if (socket.writable && codeOf(error) !== 'ECONNRESET') refuse(socket, clientProblem(codeOf(error)));
+    else socket.destroy();
+  });
   return start(server, address);
 }
 
@@ -56,42 +76,67 @@ async function start(server: Server, { host, port }: { host: string; port: numbe
   await once(server, 'listening');
   const bound = server.address() as AddressInfo;
   const name = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
+  let isClosing = false;
+  server.on('request', (_request, response: ServerResponse) => {
+    // A connection that is kept alive becomes idle only now, and would hold the end up until its client leaves.
+    response.once('close', () => isClosing && setImmediate(() => server.closeIdleConnections()));
+  });
   return {
     url: `http://${name}:${bound.port}`,
     close: async () => {
+      if (!server.listening) return;
+      isClosing = true;
       const closed = once(server, 'close');
       server.close();
       server.closeIdleConnections();
       await closed;
     },
-    closeNow: () => server.closeAllConnections(),
+    // Not at once: an answer that has just been finished is still to be written.
+    closeNow: () => void setImmediate(() => server.closeAllConnections()),
   };
 }
 
-// What the HTTP parser refuses never becomes a Request; its answer is written by hand.
-function refuseRawRequest(error: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const [statusLine, problem] =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? [
-          '431 Request Header Fields Too Large',
-          new Problem('headers_too_large', `send at most ${headerBytesMax} bytes of headers`),
-        ]
-      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? [
-            '400 Bad Request',
-            new Problem('invalid_request', 'the request did not arrive in time; send it again, faster'),
-          ]
-        : [
-            '400 Bad Request',
-            new Problem('invalid_request', 'this is not an HTTP/1.1 request that can be read'),
-          ];
-  const body = problemBody(problem, '');
-  socket.end(
-    `HTTP/1.1 ${statusLine}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-      `Connection: close\r\n\r\n${body}`,
+/** The answer to a request whose target or Host header makes no URL. */
+const refuseUnreadable = (error: unknown): Response =>
+  problemResponse(
+    error instanceof RequestError
+      ? new Problem('invalid_request', 'the request target or the Host header is missing or cannot be read')
+      : new Problem('internal', 'callgate failed on this request'),
+    randomUUID(),
   );
+
+const noProxy = new Problem('method_not_allowed', 'callgate is no proxy; send the request to it as it is', {
+  headers: { allow: 'GET, HEAD, POST' },
+});
+
+const codeOf = (error: Error): unknown => (error as { code?: unknown }).code;
+
+function clientProblem(code: unknown): Problem {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new Problem('headers_too_large', `send at most ${headerBytesMax} bytes of headers`);
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Problem('invalid_request', 'the request did not arrive in time; send it again, faster');
+    default:
+      return new Problem('invalid_request', 'this is not an HTTP/1.1 request that can be read');
+  }
+}
+
+/** Answers on a socket what the HTTP parser gave up on, which never becomes a Request. */
+function refuse(socket: Duplex, problem: Problem): void {
+  const { status } = problemCodes[problem.code];
+  const requestId = randomUUID();
+  const body = problemBody(problem, requestId);
+  const headers = {
+    ...problem.headers,
+    'content-type': 'application/problem+json',
+    'content-length': String(Buffer.byteLength(body)),
+    'x-request-id': requestId,
+    connection: 'close',
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
+  // Closed at once, the socket would be reset by what is still on its way, and the answer lost with it.
+  socket.resume();
+  setTimeout(() => socket.destroy(), lingerMs).unref();
 }

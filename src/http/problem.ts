@@ -41,6 +41,7 @@ export function problemBody(problem: Problem, requestId: string): string {
   });
 }
 
+/** A problem as the answer of a route. */
 export function problemResponse(problem: Problem, requestId: string): Response {
   return new Response(problemBody(problem, requestId), {
     status: problemCodes[problem.code].status,

@@ -1,60 +1,72 @@
-import { isUtf8 } from 'node:buffer';
 import { type JsonValue, parseJson } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { Problem } from './problem.ts';
 
-/** Refuses a request whose client takes neither JSON nor anything like it. */
-export function requireJsonAccepted(request: Request, mediaType = 'application/json'): void {
-  const accept = request.headers.get('accept');
-  if (accept === null || accept.includes('*/*') || accept === mediaType) return;
-  const [type] = mediaType.split('/');
-  const takes = accept.split(',').some((range) => {
-    const [name, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    const isRefused = parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
-    return !isRefused && (name === mediaType || name === `${type}/*`);
+const json = 'application/json';
+/** How the ranges of an `Accept` header may name JSON; of several that do, the first in this list decides. */
+const jsonRanges = [json, 'application/*', '*/*'];
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Refuses a request whose client does not take JSON (RFC 9110 12.5.1). */
+export function requireJsonAccepted(request: Request): void {
+  const accept = request.headers.get('accept')?.trim();
+  if (accept === undefined || accept === '' || accept === json) return;
+  const ranges = accept.split(',').map((range) => {
+    const [name = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    return { name, isRefused: parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter)) };
   });
-  if (!takes) throw new Problem('not_acceptable', `this resource is available as ${mediaType}; accept that`);
+  const decisive = jsonRanges.flatMap((name) => ranges.find((range) => range.name === name) ?? [])[0];
+  if (decisive !== undefined && !decisive.isRefused) return;
+  throw new Problem('not_acceptable', `the answer is ${json}; accept that, or send no Accept header`);
 }
 
 /** Reads a request body as JSON, within all bounds. @throws Problem that says which bound, or where the text breaks */
 export async function readJson(request: Request, bytesMax: number): Promise<JsonValue> {
-  const mediaType = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
-  if (
-    mediaType === undefined ||
-    !(mediaType === 'application/json' || /^application\/[\w.+-]+\+json$/.test(mediaType))
-  ) {
-    throw new Problem('unsupported_media_type', 'send the body as application/json, with that Content-Type');
+  const mediaType = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
+  if (mediaType !== json && !/^application\/[\w.+-]+\+json$/.test(mediaType)) {
+    throw new Problem('unsupported_media_type', `send the body as ${json}, with that Content-Type`);
   }
-  const bytes = await readBytes(request, bytesMax);
-  if (!isUtf8(bytes)) throw new Problem('invalid_request', 'the body is not UTF-8; JSON has to be');
-  const text = bytes.toString('utf8');
+  const encoding = request.headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity';
+  if (encoding !== 'identity') {
+    throw new Problem('unsupported_media_type', 'send the body as it is, without a Content-Encoding');
+  }
+  const text = decode(await readBytes(request, bytesMax));
   if (text.trim() === '') throw new Problem('invalid_request', 'the body is empty; send JSON');
   const parsed = parseJson(text, { depthMax: limits.jsonDepthMax });
-  if (!parsed.ok)
+  if (!parsed.ok) {
     throw new Problem('invalid_request', `the body is not usable JSON: ${parsed.error.message}`);
+  }
   return parsed.value;
 }
 
-async function readBytes(request: Request, bytesMax: number): Promise<Buffer> {
-  const announced = request.headers.get('content-length');
-  if (announced !== null) {
-    if (Number(announced) > bytesMax) throw tooLarge(bytesMax);
-    return Buffer.from(await request.arrayBuffer().catch(cutOff));
+/** The text without a byte order mark, which some clients send although JSON has none. */
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw new Problem('invalid_request', 'the body is not UTF-8; JSON has to be');
   }
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-    size += chunk.byteLength;
-    if (size > bytesMax) throw tooLarge(bytesMax);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
-// The caller hung up in the middle; nobody reads this answer, and it is no fault of ours.
-const cutOff = (): never => {
-  throw new Problem('invalid_request', 'the body ended before it was complete');
-};
+async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array> {
+  const announced = request.headers.get('content-length');
+  if (announced !== null && Number(announced) > bytesMax) throw tooLarge(bytesMax);
+  try {
+    if (announced !== null) return new Uint8Array(await request.arrayBuffer());
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+      size += chunk.byteLength;
+      if (size > bytesMax) throw tooLarge(bytesMax);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } catch (error) {
+    if (error instanceof Problem) throw error;
+    // The caller hung up in the middle; nobody reads this answer, and it is no fault of ours.
+    throw new Problem('invalid_request', 'the body ended before it was complete');
+  }
+}
 
 const tooLarge = (bytesMax: number): Problem =>
   new Problem('payload_too_large', `the body is larger than ${bytesMax} bytes; send less`, {

@@ -62,7 +62,7 @@ function refuseFaultyTurn(intents: readonly Intent[], intentsMax: number): void 
     throw new Problem(
       'invalid_request',
       `the call id ${JSON.stringify(repeated)} stands on ${at.length} calls of this turn; give each its own. Nothing was run`,
-      { errors: at.map(({ index }) => ({ pointer: `/${index}`, detail: 'repeats a call id' })) },
+      { errors: at.map(({ pointer }) => ({ pointer, detail: 'repeats a call id' })) },
     );
   }
 }

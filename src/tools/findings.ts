@@ -1,5 +1,5 @@
 import type { ErrorObject } from 'ajv';
-import { isJsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonValue, pointerStep } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { foreignText, truncate } from '../core/text.ts';
 
@@ -96,7 +96,7 @@ function findingOf(error: ErrorObject, value: JsonValue): SchemaFinding {
   const member = params.missingProperty ?? params.additionalProperty ?? params.unevaluatedProperty ?? params.propertyName;
   const place = error.instancePath.split('/').slice(1).map(unescape);
   const names = typeof member === 'string' ? [...place, member] : place;
-  const path = truncate(names.map(word).map((name) => `/${escape(name)}`).join(''), pathCharsMax);
+  const path = truncate(names.map(word).map(pointerStep).join(''), pathCharsMax);
   const found = { path, expected: expectation(error.keyword, params), received: describeKind(valueAt(value, names)) };
   const values = params.allowedValues ?? (Object.hasOwn(params, 'allowedValue') ? [params.allowedValue ?? null] : undefined);
   return Array.isArray(values) ? { ...found, allowed: shownValues(values as readonly JsonValue[]) } : found;
@@ -175,7 +175,6 @@ function shownValues(values: readonly JsonValue[]): readonly JsonValue[] {
 
 const word = (text: string): string => (text === '' ? '' : foreignText(text, wordCharsMax));
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
-const escape = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
 const unescape = (token: string): string => token.replaceAll('~1', '/').replaceAll('~0', '~');
 
 function valueAt(value: JsonValue, names: readonly string[]): JsonValue | undefined {

@@ -1,12 +1,13 @@
 import { type GrantTarget, grantSegment } from '../access/grants.ts';
-import type { JsonObject } from '../core/json.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
 import type { ToolResult } from '../core/outcome.ts';
 import { ok, type Result } from '../core/result.ts';
 import type { ToolDefinition, WithheldTool } from './definition.ts';
+import { describeFinding, type SchemaFinding } from './findings.ts';
 import { declaredName } from './names.ts';
 import type { ServerPolicy, ToolPolicy } from './policy.ts';
 import { type GatedSchema, gateSchema } from './schema-gate.ts';
-import { compileValidator, type SchemaFinding, type Validator } from './validator.ts';
+import { compileValidator, type Validator } from './validator.ts';
 
 /** One tool that may be called: everything a call needs to know, found by its declared name. */
 export interface Binding {
@@ -26,7 +27,7 @@ export interface Binding {
   readonly outputSchema: JsonObject | undefined;
   readonly annotations: JsonObject | undefined;
   /** What is wrong with these arguments; the error blames the schema. Compiles at the first call, once. */
-  readonly checkArguments: (value: JsonObject) => Result<readonly SchemaFinding[], string>;
+  readonly checkArguments: (value: JsonValue) => Result<readonly SchemaFinding[], string>;
   /** Remarks on a result that does not fit the tool's output schema. Never a reason to fail the call. */
   readonly checkOutput: (result: ToolResult) => readonly string[];
 }
@@ -92,7 +93,7 @@ function bindTool(policy: ServerPolicy, tool: ToolDefinition, gated: GatedSchema
     title: tool.title,
     description: describe(policy, toolPolicy, tool),
     inputSchema: gated.schema,
-    added: gated.added,
+    added: Object.keys(gated.schema).filter((key) => !Object.hasOwn(tool.inputSchema as object, key)),
     outputSchema: objectSchema(tool.outputSchema),
     annotations: tool.annotations,
     checkArguments: (value) => {
@@ -135,7 +136,7 @@ function outputRemarks(result: ToolResult, validator: Validator | undefined): re
     return ['the tool promises structured content with its result and sent none'];
   }
   const finding = validator(result.structuredContent)[0];
-  return finding === undefined ? [] : [`the structured content does not fit the tool's output schema: ${finding.message}`];
+  return finding === undefined ? [] : [`the structured content does not fit the tool's output schema: ${describeFinding(finding)}`];
 }
 
 function once<T>(make: () => T): () => T {

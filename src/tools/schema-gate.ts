@@ -1,4 +1,4 @@
-import { ExactNumber, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { ExactNumber, isJsonObject, type JsonObject, type JsonValue, pointerStep } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
 import { compilePattern } from './pattern.ts';
@@ -23,8 +23,8 @@ export const schemaLimits = {
   /** Characters of the schema as compact JSON. */
   charsMax: 262_144,
   depthMax: 64,
-  /** ajv needs about 40 us to compile one subschema, and the process waits for it. */
-  subschemasMax: 3_000,
+  /** ajv takes about 40 us to compile one subschema, and the whole process waits for it. */
+  subschemasMax: 2_000,
   costMax: 20_000,
   /** Length of a chain of schemas through `$ref`; ajv compiles it by recursion. */
   chainMax: 256,
@@ -135,7 +135,7 @@ const shapes: ReadonlyMap<string, Shape> = new Map<string, Shape>([
         (Array.isArray(value) && value.length > 0 && isNames(value) && value.every((name) => typeNames.includes(name))),
     ],
   ],
-  ['enum', ['a list of values', (value) => Array.isArray(value) && value.length > 0]],
+  ['enum', ['a list of at least one value', (value) => Array.isArray(value) && value.length > 0]],
   ['required', names],
   ['minimum', number],
   ['maximum', number],
@@ -240,7 +240,7 @@ class Gate {
     for (const [name, member] of Object.entries(value)) {
       if (name === '__proto__') throw new Withheld(pointer, 'has a member named __proto__, which the validator would skip');
       this.#chars += name.length + 2;
-      copy[name] = this.#copy(member, below(pointer, name), depth + 1);
+      copy[name] = this.#copy(member, pointer + pointerStep(name), depth + 1);
     }
     return copy;
   }
@@ -259,7 +259,7 @@ class Gate {
       const kind = keywords.get(keyword);
       if (kind === undefined) continue;
       const [form, reach] = kind;
-      const at = below(pointer, keyword);
+      const at = pointer + pointerStep(keyword);
       for (const [place, subschema] of this.#subschemas(value, form, at)) {
         if (typeof subschema === 'boolean') continue;
         if (!isJsonObject(subschema)) throw new Withheld(place, 'is neither an object nor true nor false');
@@ -276,7 +276,7 @@ class Gate {
     const shapesHere = shapesOf[this.#dialect];
     for (const [keyword, value] of Object.entries(schema)) {
       const shape = shapesHere.get(keyword);
-      if (shape !== undefined && !shape[1](value)) throw new Withheld(below(pointer, keyword), `is not ${shape[0]}`);
+      if (shape !== undefined && !shape[1](value)) throw new Withheld(pointer + pointerStep(keyword), `is not ${shape[0]}`);
     }
     for (const keyword of refusedKeywords) {
       if (Object.hasOwn(schema, keyword)) throw new Withheld(pointer, `uses ${keyword}, which is not supported`);
@@ -284,10 +284,10 @@ class Gate {
     if (Array.isArray(schema.enum) && schema.enum.length > schemaLimits.enumMembersMax) {
       throw new Withheld(pointer, `has an enum of more than ${schemaLimits.enumMembersMax} members`);
     }
-    if (typeof schema.pattern === 'string') this.#addPattern(node, schema.pattern, below(pointer, 'pattern'));
+    if (typeof schema.pattern === 'string') this.#addPattern(node, schema.pattern, pointer + pointerStep('pattern'));
     if (isJsonObject(schema.patternProperties)) {
-      const at = below(pointer, 'patternProperties');
-      for (const source of Object.keys(schema.patternProperties)) this.#addPattern(node, source, below(at, source));
+      const at = pointer + pointerStep('patternProperties');
+      for (const source of Object.keys(schema.patternProperties)) this.#addPattern(node, source, at + pointerStep(source));
     }
     this.#hasContains ||= Object.hasOwn(schema, 'contains');
     this.#hasUnevaluatedItems ||= this.#dialect !== 'draft-07' && Object.hasOwn(schema, 'unevaluatedItems');
@@ -305,7 +305,8 @@ class Gate {
       delete schema.$id;
       isInside ||= pointer !== '';
     }
-    if (this.#dialect !== 'draft-07' && typeof anchor === 'string' && !isInside) this.#addAnchor(anchor, schema, pointer);
+    if (isInside) delete schema.$anchor;
+    else if (this.#dialect !== 'draft-07' && typeof anchor === 'string') this.#addAnchor(anchor, schema, pointer);
     if (Object.hasOwn(schema, '$schema')) {
       const named = schema.$schema;
       if (typeof named !== 'string' || dialects.get(named.replace(/#$/, '')) !== this.#dialect) {
@@ -352,9 +353,7 @@ class Gate {
       return;
     }
     if (form === 'list' || form === 'one-or-list') {
-      if (!Array.isArray(value) || (form === 'list' && value.length === 0)) {
-        throw new Withheld(pointer, 'is not a list of schemas');
-      }
+      if (!Array.isArray(value) || value.length === 0) throw new Withheld(pointer, 'is not a list of schemas');
       for (const [index, item] of (value as readonly JsonValue[]).entries()) yield [`${pointer}/${index}`, item];
       return;
     }
@@ -364,8 +363,8 @@ class Gate {
       throw new Withheld(pointer, `has more than ${schemaLimits.propertiesMax} members`);
     }
     for (const [name, item] of entries) {
-      if (form === 'map' || !Array.isArray(item)) yield [below(pointer, name), item];
-      else if (!isNames(item)) throw new Withheld(below(pointer, name), 'is not a list of different names');
+      if (form === 'map' || !Array.isArray(item)) yield [pointer + pointerStep(name), item];
+      else if (!isNames(item)) throw new Withheld(pointer + pointerStep(name), 'is not a list of different names');
     }
   }
 
@@ -436,9 +435,6 @@ function withObjectRoot(root: JsonObject): JsonObject {
   if (root.type !== undefined && root.type !== 'object') throw new Withheld('/type', 'is not "object"');
   return { ...root, type: 'object', properties: root.properties ?? {} };
 }
-
-const below = (pointer: string, name: string): string =>
-  `${pointer}/${/[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name}`;
 
 /** A URI fragment decoded, undefined where its percent signs make no sense. */
 function decode(fragment: string): string | undefined {

@@ -1,5 +1,5 @@
 import { createContext, Script } from 'node:vm';
-import { Ajv, type Options, type ValidateFunction } from 'ajv';
+import { _, Ajv, type KeywordDefinition, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
@@ -20,10 +20,12 @@ const validationLimits = {
   unguardedChecksMax: 100_000,
   /** Pattern instructions times characters, likewise: at 13 ns each, 7 ms. */
   unguardedPatternStepsMax: 500_000,
+  /** Cost of a schema that is compiled a second time to find all that is wrong; that takes 40 us per subschema. */
+  thoroughCostMax: 500,
 } as const;
 
 /** `url` is no format of JSON Schema, and its pattern takes quadratic time. */
-const { url: _, ...formats } = fullFormats;
+const { url: _url, ...formats } = fullFormats;
 
 /**
  * The options of every ajv (SC-7). None of them lets ajv change a value, fetch anything or read a reference in data;
@@ -39,8 +41,6 @@ export const ajvOptions = (allErrors: boolean): Options => ({
   inlineRefs: false,
   validateFormats: true,
   formats,
-  // 19.99 is a multiple of 0.01 (SC-13).
-  multipleOfPrecision: 9,
   messages: false,
   logger: false,
   // Optimising doubles the time to compile and gains less than a tool call can notice.
@@ -62,18 +62,36 @@ const ajvOf: Readonly<Record<Dialect, (options: Options) => Ajv | Ajv2019 | Ajv2
   '2020-12': (options) => new Ajv2020(options),
 };
 
-/** Compiles a schema in an ajv of its own, so that no schema can reach or disturb another one (SC-6). */
-function compile({ dialect, schema }: GatedSchema, allErrors: boolean): ValidateFunction {
-  const ajv = ajvOf[dialect](ajvOptions(allErrors));
-  // ajv compares every pair of items (SC-9).
-  ajv.removeKeyword('uniqueItems').addKeyword({
+/** Keywords of which ajv has a version that is too slow or too exact. */
+const ownKeywords: readonly KeywordDefinition[] = [
+  {
     keyword: 'uniqueItems',
     type: 'array',
     schemaType: 'boolean',
     errors: false,
+    // ajv compares every pair of items (SC-9).
     validate: (isWanted: boolean, items: readonly JsonValue[]) =>
       !isWanted || new Set(items.map(canonicalJson)).size === items.length,
-  });
+  },
+  {
+    keyword: 'multipleOf',
+    type: 'number',
+    schemaType: 'number',
+    errors: false,
+    error: { message: '', params: ({ schemaCode }) => _`{ multipleOf: ${schemaCode} }` },
+    validate: (step: number, value: number) => {
+      if (Number.isInteger(step) && Number.isInteger(value)) return value % step === 0;
+      // 19.99 is a multiple of 0.01, though their doubles are not (SC-13).
+      const times = value / step;
+      return Math.abs(times - Math.round(times)) <= Math.max(1e-9, Math.abs(times) * Number.EPSILON);
+    },
+  },
+];
+
+/** Compiles a schema in an ajv of its own, so that no schema can reach or disturb another one (SC-6). */
+function compile({ dialect, schema }: GatedSchema, allErrors: boolean): ValidateFunction {
+  const ajv = ajvOf[dialect](ajvOptions(allErrors));
+  for (const keyword of ownKeywords) ajv.removeKeyword(keyword.keyword as string).addKeyword(keyword);
   return ajv.compile(schema);
 }
 
@@ -90,8 +108,8 @@ export function compileValidator(gated: GatedSchema): Result<Validator, string> 
   const check = (value: JsonValue, isSmall: boolean): readonly SchemaFinding[] => {
     first ??= compile(gated, false);
     if (first(value)) return [];
-    if (!isSmall) return findingsOf(first.errors ?? [], value);
     // The first error is found fast; all of them are worth a second look only where that is cheap.
+    if (!isSmall || gated.cost > validationLimits.thoroughCostMax) return findingsOf(first.errors ?? [], value);
     thorough ??= compile(gated, true);
     return thorough(value) ? [] : findingsOf(thorough.errors ?? [], value);
   };
@@ -108,8 +126,8 @@ export function compileValidator(gated: GatedSchema): Result<Validator, string> 
   });
 }
 
-const fasterChecks = `a value that can be checked within ${validationLimits.timeMaxMs} ms; make it smaller, or blame the schema of the tool`;
-const runnableSchema = 'nothing that it can be blamed for: the schema of the tool fails while it runs';
+const fasterChecks = `a value that can be checked in ${validationLimits.timeMaxMs} ms; try a smaller one`;
+const runnableSchema = 'nothing else: the schema of the tool itself fails while it runs, so the value cannot be checked';
 
 /** Whether a validation is short whatever the value is. Recursive schemas can double their work on every level. */
 function isCheap({ cost, patternSteps, isRecursive }: GatedSchema, value: JsonValue): boolean {
@@ -149,5 +167,6 @@ function withinTime<T>(run: () => T): T {
   }
 }
 
+/** The error of a timeout belongs to the other context, so `instanceof Error` does not know it. */
 const isTimeout = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+  typeof error === 'object' && error !== null && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';

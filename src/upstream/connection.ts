@@ -8,7 +8,7 @@ import type { EventLog } from '../core/events.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
-import { fail, ok, type Result } from '../core/result.ts';
+import { fail, type Result } from '../core/result.ts';
 import { readCallResult } from './call-result.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import {
@@ -80,7 +80,17 @@ export class Connection {
       const { command, args, env, cwd } = settings.transport;
       const { alias, resultBytesMax: messageBytesMax, stopGraceMs } = settings;
       const { log, redact } = deps;
-      this.#stdio = new StdioTransport({ alias, command, args, env, cwd, messageBytesMax, stopGraceMs, log, redact });
+      this.#stdio = new StdioTransport({
+        alias,
+        command,
+        args,
+        env,
+        cwd,
+        messageBytesMax,
+        stopGraceMs,
+        log,
+        redact,
+      });
     } else {
       this.#http = this.#openHttp(new URL(settings.transport.url), settings.transport.headers);
     }
@@ -152,7 +162,10 @@ export class Connection {
   async callTool(tool: string, args: JsonObject, timeoutMs: number): Promise<Result<ToolResult, FailedCall>> {
     const { alias } = this.#settings;
     if (!this.#isOpen) {
-      return fail({ ...notSent('server_unavailable', unavailable(alias, 'the connection ended')), isResendable: true });
+      return fail({
+        ...notSent('server_unavailable', unavailable(alias, 'the connection ended')),
+        isResendable: true,
+      });
     }
     this.#callsInFlight++;
     // A controller per call: the SDK leaves its listener behind, and would cancel on a signal that outlives the call.
@@ -164,10 +177,14 @@ export class Connection {
     }, timeoutMs);
     try {
       const request = { method: 'tools/call' as const, params: { name: tool, arguments: args } };
-      const answer = await this.#client.request(request, ResultSchema, { signal: controller.signal, timeout: neverMs });
+      const answer = await this.#client.request(request, ResultSchema, {
+        signal: controller.signal,
+        timeout: neverMs,
+      });
       const result = readCallResult(answer);
       if (result.ok) return result;
-      const fault = result.error.kind === 'input_required' ? inputRequired(alias) : malformed(alias, result.error.reason);
+      const fault =
+        result.error.kind === 'input_required' ? inputRequired(alias) : malformed(alias, result.error.reason);
       return fail({ ...fault, isResendable: false });
     } catch (error) {
       this.#noteFault(error);
@@ -185,7 +202,10 @@ export class Connection {
   /** Reads the whole tool list. @throws what went wrong, for `listFailure` */
   async listTools(): Promise<ToolList> {
     const controller = new AbortController();
-    const timer = setTimeout(() => controller.abort('the time for this list is over'), this.#settings.listTimeoutMs);
+    const timer = setTimeout(
+      () => controller.abort('the time for this list is over'),
+      this.#settings.listTimeoutMs,
+    );
     const options = { signal: controller.signal, timeout: neverMs };
     try {
       return await readToolList((cursor) =>
@@ -233,7 +253,8 @@ export class Connection {
     this.#isOpen = false;
     if (this.#http !== undefined) {
       const { transport, fetch } = this.#http;
-      if (wasOpen && transport.sessionId !== undefined) await within(farewellMs, transport.terminateSession());
+      if (wasOpen && transport.sessionId !== undefined)
+        await within(farewellMs, transport.terminateSession());
       await transport.close();
       await fetch.close();
     } else await this.#stdio?.close();
@@ -259,7 +280,10 @@ export class Connection {
     const controller = new AbortController();
     const timer = setTimeout(() => controller.abort('no answer to a ping'), pingMs);
     try {
-      await this.#client.request({ method: 'ping' }, ResultSchema, { signal: controller.signal, timeout: neverMs });
+      await this.#client.request({ method: 'ping' }, ResultSchema, {
+        signal: controller.signal,
+        timeout: neverMs,
+      });
     } catch (error) {
       if (httpFault(error) !== undefined) this.#lose('the server does not answer on this session any more');
     } finally {

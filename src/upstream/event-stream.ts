@@ -64,7 +64,10 @@ export class EventStream {
   }
 
   #line(line: string): void {
-    if (line === '') return this.#dispatch();
+    if (line === '') {
+      this.#dispatch();
+      return;
+    }
     const colon = line.indexOf(':');
     if (colon === 0) return;
     const field = colon === -1 ? line : line.slice(0, colon);

@@ -53,6 +53,7 @@ export class HttpFetch {
   readonly #options: HttpFetchOptions;
   readonly #pool: Pool;
   readonly #path: string;
+  readonly #configured: OutgoingHeaders;
   /** Errors of connections that did not come about: proof that nothing was sent. */
   readonly #connectErrors = new WeakSet<Error>();
   /** One per request that waits for its answer, by request id. */
@@ -63,6 +64,7 @@ export class HttpFetch {
   constructor(options: HttpFetchOptions) {
     this.#options = options;
     this.#path = options.url.pathname + options.url.search;
+    this.#configured = configuredHeaders(options);
     const connect = buildConnector({ timeout: options.connectTimeoutMs });
     this.#pool = new Pool(options.url.origin, {
       connect: (target, callback) =>
@@ -90,7 +92,7 @@ export class HttpFetch {
         if (!this.#isListening && !this.#closing.signal.aborted) void this.#listen(headers);
         return new Response(null, { status: 405 });
       case 'DELETE': {
-        const response = await this.#request('DELETE', headers, null, this.#closing.signal);
+        const response = await this.#request('DELETE', headers);
         await response.body.dump();
         return new Response(null, { status: response.statusCode === 204 ? 200 : response.statusCode });
       }
@@ -113,19 +115,23 @@ export class HttpFetch {
         headers[name] = value;
       });
     }
-    for (const [name, value] of Object.entries(this.#options.headers)) headers[name.toLowerCase()] = value;
-    return headers;
+    return Object.assign(headers, this.#configured);
   }
 
   async #post(headers: OutgoingHeaders, body: string): Promise<Response> {
     const { id, method, params } = JSON.parse(body);
-    if (id !== undefined && method !== undefined)
+    if (id !== undefined && method !== undefined) {
       return this.#exchange(id, method === 'initialize', headers, body);
+    }
     if (method === 'notifications/cancelled') this.#exchanges.get(params.requestId)?.abort();
-    const response = await this.#request('POST', headers, body, this.#closing.signal);
-    if (response.statusCode >= 300) throw await this.#statusFault(response, headers);
-    void response.body.dump().catch(ignore);
-    return accepted();
+    try {
+      const response = await this.#request('POST', headers, body);
+      if (response.statusCode >= 300) throw await this.#statusFault(response, headers);
+      void response.body.dump().catch(ignore);
+      return accepted();
+    } catch (error) {
+      throw this.#faultOf(error);
+    }
   }
 
   async #exchange(id: number, isFirst: boolean, headers: OutgoingHeaders, body: string): Promise<Response> {
@@ -149,11 +155,11 @@ export class HttpFetch {
     }
   }
 
-  async #request(
+  #request(
     method: 'POST' | 'GET' | 'DELETE',
     headers: OutgoingHeaders,
-    body: string | null,
-    signal: AbortSignal,
+    body: string | null = null,
+    signal: AbortSignal | null = null,
   ): Promise<Dispatcher.ResponseData> {
     return this.#pool.request({ method, path: this.#path, headers, body, signal });
   }
@@ -185,7 +191,7 @@ export class HttpFetch {
     let answer: Readonly<Record<string, unknown>> | undefined;
     for (const message of Array.isArray(parsed) ? parsed : [parsed]) {
       if (isAnswerTo(message, id)) answer ??= message;
-      else if (isRecord(message) && 'method' in message) this.#options.onMessage(message);
+      else this.#deliver(message);
     }
     if (answer === undefined)
       throw new HttpFault('malformed', 'its answer belongs to no request of this call');
@@ -202,8 +208,10 @@ export class HttpFetch {
     return new Promise((resolve, reject) => {
       let isAnswered = false;
       const onMessage = (message: unknown, stream: Body): void => {
-        if (!isAnswerTo(message, id)) this.#options.onMessage(message as JSONRPCMessage);
-        if (isAnswered || !isAnswerTo(message, id)) return;
+        if (!isAnswerTo(message, id)) this.#deliver(message);
+        else if (!isAnswered) settle(message, stream);
+      };
+      const settle = (message: Readonly<Record<string, unknown>>, stream: Body): void => {
         isAnswered = true;
         const timer = setTimeout(() => stream.destroy(), afterAnswerMs);
         stream.once('close', () => clearTimeout(timer));
@@ -225,6 +233,11 @@ export class HttpFetch {
       };
       follow().catch(reject);
     });
+  }
+
+  /** Hands on what the server says on its own. Answers to nobody are dropped: the SDK would log them whole. */
+  #deliver(message: unknown): void {
+    if (isRecord(message) && 'method' in message) this.#options.onMessage(message as JSONRPCMessage);
   }
 
   async #resume(headers: OutgoingHeaders, lastId: string, signal: AbortSignal): Promise<Body> {
@@ -272,7 +285,7 @@ export class HttpFetch {
         let openedMs: number | undefined;
         let retryMs: number | undefined;
         try {
-          const response = await this.#request('GET', listeningHeaders(headers, lastId), null, signal);
+          const response = await this.#request('GET', listeningHeaders(headers, lastId));
           const { statusCode, body } = response;
           if (statusCode !== 200 || mediaType(response) !== 'text/event-stream') {
             void body.dump().catch(ignore);
@@ -283,7 +296,7 @@ export class HttpFetch {
             if (hasListened) this.#options.onGap();
             hasListened = true;
             openedMs = performance.now();
-            const end = await this.#follow(body, (message) => this.#options.onMessage(message));
+            const end = await this.#follow(body, (message) => this.#deliver(message));
             lastId = end.lastId ?? lastId;
             retryMs = end.retryMs;
           }
@@ -346,9 +359,7 @@ class AnswerResponse extends Response {
     this.#answer = answer;
   }
 
-  override json(): Promise<unknown> {
-    return Promise.resolve(this.#answer);
-  }
+  override readonly json = (): Promise<unknown> => Promise.resolve(this.#answer);
 }
 
 const accepted = (): Response => new Response(null, { status: 202 });
@@ -356,6 +367,16 @@ const accepted = (): Response => new Response(null, { status: 202 });
 const ignore = (): void => {};
 
 const oversize = (): HttpFault => new HttpFault('oversize', 'its answer is larger than the limit');
+
+function configuredHeaders({ url, headers }: HttpFetchOptions): OutgoingHeaders {
+  const configured: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) configured[name.toLowerCase()] = value;
+  if (url.username !== '' || url.password !== '') {
+    const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    configured.authorization ??= `Basic ${Buffer.from(credentials).toString('base64')}`;
+  }
+  return configured;
+}
 
 function listeningHeaders(headers: OutgoingHeaders, lastId: string | undefined): OutgoingHeaders {
   const { 'content-type': _, ...rest } = headers;

@@ -1,3 +1,5 @@
+import { isAscii } from 'node:buffer';
+
 const newline = 0x0a;
 /** Enough of a line to hold the members around the payload of an answer. */
 const edgeBytes = 256;
@@ -89,8 +91,8 @@ export class LineSplitter {
   #drop(bytes: Buffer): void {
     if (this.#oversize === undefined) return;
     this.#oversize.bytes += bytes.length;
-    this.#oversize.tail = Buffer.from(
-      Buffer.concat([this.#oversize.tail, bytes.subarray(-edgeBytes)]).subarray(-edgeBytes),
+    this.#oversize.tail = Buffer.concat([this.#oversize.tail, bytes.subarray(-edgeBytes)]).subarray(
+      -edgeBytes,
     );
   }
 
@@ -105,7 +107,9 @@ export class LineSplitter {
       });
       return;
     }
-    const line = this.#pending.toString('utf8', 0, this.#pendingBytes);
+    const bytes = this.#pending.subarray(0, this.#pendingBytes);
+    // The same text for ASCII, at a fraction of the cost of decoding a megabyte as UTF-8.
+    const line = bytes.toString(isAscii(bytes) ? 'latin1' : 'utf8');
     if (this.#pending.length > capacityBytesMin) this.#forget();
     this.#pendingBytes = 0;
     this.#handlers.onLine(line);

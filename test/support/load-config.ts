@@ -1,8 +1,7 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { rmSync } from 'node:fs';
 import type { Configuration, Finding } from '../../src/config/configuration.ts';
 import { type LoadOptions, loadConfiguration } from '../../src/config/load-configuration.ts';
 
@@ -18,7 +17,10 @@ export function folderWith(files: Readonly<Record<string, unknown>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'callgate-config-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   for (const [name, content] of Object.entries(files)) {
-    writeFileSync(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content, null, 2));
+    writeFileSync(
+      join(folder, name),
+      typeof content === 'string' ? content : JSON.stringify(content, null, 2),
+    );
   }
   return folder;
 }
@@ -28,14 +30,20 @@ type Options = Partial<Omit<LoadOptions, 'file'>>;
 const testEnv = { PATH: process.env.PATH, HOME: '/home/test' };
 
 /** Loads the first of these files, which has to be accepted. */
-export async function load(files: Readonly<Record<string, unknown>>, options: Options = {}): Promise<Configuration> {
+export async function load(
+  files: Readonly<Record<string, unknown>>,
+  options: Options = {},
+): Promise<Configuration> {
   const result = await tryLoad(files, options);
   if (result.ok) return result.value;
   throw new Error(`refused: ${result.error.map(({ message }) => message).join('\n')}`);
 }
 
 /** Loads the first of these files, which has to be refused; gives `line:column message` of each finding. */
-export async function findings(files: Readonly<Record<string, unknown>>, options: Options = {}): Promise<string[]> {
+export async function findings(
+  files: Readonly<Record<string, unknown>>,
+  options: Options = {},
+): Promise<string[]> {
   const result = await tryLoad(files, options);
   if (result.ok) throw new Error('accepted');
   return result.error.map(({ line, column, message }: Finding) => `${line}:${column} ${message}`);

@@ -8,7 +8,12 @@ describe('what a file says is found in the configuration', () => {
   test('a file with an issuer alone gets every default', async () => {
     const { file, servers, policies, secrets, warnings, ...rest } = await load(configWith({}));
     expect(basename(file)).toBe('callgate.json');
-    expect({ servers, policies, secrets, warnings }).toEqual({ servers: [], policies: [], secrets: [], warnings: [] });
+    expect({ servers, policies, secrets, warnings }).toEqual({
+      servers: [],
+      policies: [],
+      secrets: [],
+      warnings: [],
+    });
     expect(rest).toEqual({
       listen: { host: '127.0.0.1', port: 8787 },
       metrics: { host: '127.0.0.1', port: 9464 },
@@ -72,12 +77,20 @@ describe('what a file says is found in the configuration', () => {
   });
 
   test("servers are taken from other hosts' files, with paths that start at those files", async () => {
-    const folder = folderWith({ 'other.json': { globalShortcut: 'x', mcpServers: { far: { command: 'node' } } } });
+    const folder = folderWith({
+      'other.json': { globalShortcut: 'x', mcpServers: { far: { command: 'node' } } },
+    });
     const { servers, warnings } = await load(
-      configWith({ near: { command: 'node' } }, { mcpServersFrom: [join(folder, 'other.json')], servers: { far: { alias: 'renamed' } } }),
+      configWith(
+        { near: { command: 'node' } },
+        { mcpServersFrom: [join(folder, 'other.json')], servers: { far: { alias: 'renamed' } } },
+      ),
     );
     expect(servers.map(({ alias }) => alias)).toEqual(['near', 'renamed']);
-    expect(servers.map(({ transport }) => transport.kind === 'stdio' && transport.cwd === folder)).toEqual([false, true]);
+    expect(servers.map(({ transport }) => transport.kind === 'stdio' && transport.cwd === folder)).toEqual([
+      false,
+      true,
+    ]);
     expect(warnings).toEqual([]);
   });
 
@@ -85,7 +98,10 @@ describe('what a file says is found in the configuration', () => {
     const { servers, warnings } = await load({
       'callgate.json': {
         inputs: [],
-        mcpServers: { docs: { command: 'node', autoApprove: ['search'], timeout: 30 }, off: { command: '${NOT_SET}', disabled: true } },
+        mcpServers: {
+          docs: { command: 'node', autoApprove: ['search'], timeout: 30 },
+          off: { command: '${NOT_SET}', disabled: true },
+        },
         callgate: { auth: { issuers: [someIssuer] }, servers: { off: { queueMax: 1 } } },
       },
     });
@@ -127,23 +143,39 @@ describe('what is wrong is told all at once, with its place', () => {
     expect(await findings({ 'callgate.jsonc': text })).toEqual([
       '2:3 "listen" is a key of callgate, but stands outside of "callgate": move it into there',
       '4:25 callgate.listen.port must be a whole number from 0 to 65535, not 70000',
-      expect.stringMatching(/^4:40 the variable NO_SUCH_HOST is not set: set NO_SUCH_HOST, or let NO_SUCH_HOST_FILE/),
+      expect.stringMatching(
+        /^4:40 the variable NO_SUCH_HOST is not set: set NO_SUCH_HOST, or let NO_SUCH_HOST_FILE/,
+      ),
       expect.stringMatching(/^6:19 callgate.auth.issuers\[0\] lacks "audience": The `aud`/),
-      expect.stringMatching(/^6:76 callgate.auth.issuers\[0\].algorithms\[0\] must be "RS256" or .*, not "HS256" \(only asymmetric/),
+      expect.stringMatching(
+        /^6:68 callgate.auth.issuers\[0\].algorithms\[0\] must be "RS256" or .*, not "HS256" \(only asymmetric/,
+      ),
       '7:7 callgate.auth.clockTolerance is not a key that callgate knows: did you mean "clockToleranceS"?',
-      '9:28 callgate.limits.drainMs must be a whole number from 0 to 2147483647, not this text',
+      '9:28 callgate.limits.drainMs must be a whole number from 0 to 2147483647, not a text',
       '10:19 callgate.defaults.retry is known to callgate, but this version does not enforce it: take it out',
       '10:50 callgate.defaults.connection is "run", which this version does not support; it must be "shared"',
       '11:5 callgate.ledger is known to callgate, but this version does not enforce it: take it out',
       '12:5 callgate.rules is known to callgate, but this version does not enforce it: take it out',
-      '14:56 server "docs": mcpServers.docs.args must be a list, not this text',
+      '14:56 server "docs": mcpServers.docs.args must be a list, not a text',
     ]);
   });
 
   test.each([
-    ['callgate.json', '{\n  "callgate": {}\n  "mcpServers": {}\n}', '3:3 this is not valid JSON: comma expected'],
-    ['callgate.json', '{\n  "mcpServers": {},\n  "mcpServers": {}\n}', '3:3 "mcpServers" stands twice in this object: keep one of the two'],
-    ['callgate.yaml', 'mcpServers: {}\nmcpServers: {}\n', '2:1 "mcpServers" stands twice in this object: keep one of the two'],
+    [
+      'callgate.json',
+      '{\n  "callgate": {}\n  "mcpServers": {}\n}',
+      '3:3 this is not valid JSON: comma expected',
+    ],
+    [
+      'callgate.json',
+      '{\n  "mcpServers": {},\n  "mcpServers": {}\n}',
+      '3:3 "mcpServers" stands twice in this object: keep one of the two',
+    ],
+    [
+      'callgate.yaml',
+      'mcpServers: {}\nmcpServers: {}\n',
+      '2:1 "mcpServers" stands twice in this object: keep one of the two',
+    ],
     ['callgate.json', '[]', '1:1 the file must hold an object with "mcpServers" and "callgate"'],
     ['callgate.json', '', '1:1 this is not valid JSON: value expected'],
     ['callgate.yaml', '', '1:1 the file must hold an object with "mcpServers" and "callgate"'],
@@ -154,7 +186,6 @@ describe('what is wrong is told all at once, with its place', () => {
   test('broken YAML is told with its place', async () => {
     expect(await findings({ 'callgate.yml': 'callgate:\n  listen: [1\nmcpServers: {}\n' })).toEqual([
       expect.stringMatching(/^\d:\d+ this is not valid YAML/),
-      ...[],
     ]);
   });
 
@@ -174,14 +205,18 @@ describe('what is wrong is told all at once, with its place', () => {
   });
 
   test('settings of a server that does not exist', async () => {
-    expect(await findings(configWith({ tickets: { command: 'node' } }, { servers: { ticket: {} } }))).toEqual([
-      expect.stringContaining('there is no server "ticket": did you mean "tickets"?'),
-    ]);
+    expect(await findings(configWith({ tickets: { command: 'node' } }, { servers: { ticket: {} } }))).toEqual(
+      [expect.stringContaining('there is no server "ticket": did you mean "tickets"?')],
+    );
   });
 
   test('one alias for two servers', async () => {
     const entry = { command: 'node' };
-    const both = { mcpServers: { a: entry }, servers: { a: entry }, callgate: { auth: { issuers: [someIssuer] } } };
+    const both = {
+      mcpServers: { a: entry },
+      servers: { a: entry },
+      callgate: { auth: { issuers: [someIssuer] } },
+    };
     expect(await findings({ 'callgate.json': both })).toEqual([
       expect.stringMatching(/^8:5 the server "a" is configured twice, here and at callgate.json:3:5/),
     ]);
@@ -233,7 +268,10 @@ describe('unsafe settings of authentication are refused (MT-18)', () => {
   });
 
   test('caps and maps of grants are taken, with admin scopes', async () => {
-    const rights = { grantsMax: ['tools:*:*', 'callgate:operate'], scopeMap: { reader: ['tools:docs:*:read'] } };
+    const rights = {
+      grantsMax: ['tools:*:*', 'callgate:operate'],
+      scopeMap: { reader: ['tools:docs:*:read'] },
+    };
     expect((await load(withIssuer(rights))).auth.issuers[0]).toMatchObject(rights);
   });
 
@@ -242,7 +280,9 @@ describe('unsafe settings of authentication are refused (MT-18)', () => {
     expect((await load(withIssuer({}, { deny }))).auth.deny).toEqual({ ...deny, subjects: [], keys: [] });
     const wrong = { keys: [{ issuer: 'https://idp.example.com', kid: 'k' }] };
     expect(await findings(withIssuer({}, { deny: wrong }))).toEqual([
-      expect.stringContaining('"https://idp.example.com" is not among callgate.auth.issuers; did you mean "https://idp.example.com/"?'),
+      expect.stringContaining(
+        '"https://idp.example.com" is not among callgate.auth.issuers; did you mean "https://idp.example.com/"?',
+      ),
     ]);
   });
 

@@ -1,0 +1,317 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Attempt } from '../../src/dispatch/ports.ts';
+import type { ServerSettings } from '../../src/upstream/settings.ts';
+import { FaultHttpServer, type FaultHttpServerOptions } from '../support/fault-http-server.ts';
+import { http, server, textOf, WatchedUpstreams } from '../support/upstream.ts';
+
+const running: { peer: FaultHttpServer; watched: WatchedUpstreams }[] = [];
+
+async function start(
+  options: FaultHttpServerOptions = {},
+  settings: Partial<ServerSettings> = {},
+  headers: Record<string, string> = {},
+): Promise<{ peer: FaultHttpServer; watched: WatchedUpstreams }> {
+  const peer = await FaultHttpServer.start(options);
+  const watched = new WatchedUpstreams(
+    [server('one', http(peer.url, headers), settings)],
+    [],
+    Object.values(headers),
+  );
+  running.push({ peer, watched });
+  await watched.upstreams.firstListings;
+  return { peer, watched };
+}
+
+afterEach(async () => {
+  for (const { peer, watched } of running.splice(0)) {
+    await watched.upstreams.stop();
+    // Nothing is left of a connection after stop, whatever the test did to it.
+    await peer.when(() => peer.openSockets === 0);
+    await peer.stop();
+  }
+});
+
+const failure = (attempt: Attempt): Partial<Attempt> => {
+  expect(attempt.kind).toBe('failed');
+  if (attempt.kind !== 'failed') return {};
+  const { code, sent, mayHaveExecuted, details } = attempt;
+  return { code, sent, mayHaveExecuted, ...(details === undefined ? {} : { details }) };
+};
+
+describe('answers over HTTP', () => {
+  test('a call is answered in a JSON body and in an event stream', async () => {
+    const { watched } = await start();
+    expect(textOf(await watched.call('echo', { text: 'hällo' }))).toBe('hällo');
+    expect(textOf(await watched.call('echo_stream', { text: 'hällo' }))).toBe('hällo');
+  });
+
+  test('an answer counts although its stream stays open, and the socket is given up soon', async () => {
+    const { peer, watched } = await start();
+    expect(textOf(await watched.call('echo_open_stream'))).toBe('done');
+    await peer.when(() => peer.openSockets === 0);
+  });
+
+  test('a request of the server on the way to the answer is refused at once, not left waiting (MT-17)', async () => {
+    const { watched } = await start();
+    const attempt = await watched.call('notices_first');
+    expect(textOf(attempt)).toBe('got it');
+    expect(attempt).toMatchObject({ result: { structuredContent: { code: -32601 } } });
+  });
+
+  test('the rest of an answer is fetched where the server gave an event id for it', async () => {
+    const { peer, watched } = await start();
+    expect(textOf(await watched.call('resumable'))).toBe('the rest');
+    expect(peer.counts).toMatchObject({ 'tool:resumable': 1, 'GET rest': 1 });
+  });
+
+  test('parallel calls get their own answers', async () => {
+    const { watched } = await start({}, { concurrencyMax: 64 });
+    const texts = Array.from({ length: 50 }, (_, n) => `text ${n}`);
+    const attempts = await Promise.all(
+      texts.map((text, n) => watched.call(n % 2 === 0 ? 'echo' : 'echo_stream', { text })),
+    );
+    expect(attempts.map(textOf)).toEqual(texts);
+  });
+
+  test('configured headers and the user of the URL are sent, and nothing takes the place of the session', async () => {
+    const peer = await FaultHttpServer.start({ hasSessions: true });
+    const url = peer.url.replace('http://', 'http://u:p%40w@');
+    const watched = new WatchedUpstreams([server('one', http(url, { 'X-Key': 'K1' }))]);
+    running.push({ peer, watched });
+    await watched.upstreams.firstListings;
+    expect(textOf(await watched.call('other_session'))).toBe('ok');
+    const headers = JSON.parse(String(textOf(await watched.call('headers'))));
+    expect(headers).toMatchObject({
+      'x-key': 'K1',
+      authorization: `Basic ${Buffer.from('u:p@w').toString('base64')}`,
+      'mcp-protocol-version': '2025-06-18',
+      accept: 'application/json, text/event-stream',
+    });
+    expect(headers['mcp-session-id']).not.toBe('another');
+  });
+});
+
+const cut = { code: 'connection_lost', sent: true, mayHaveExecuted: true };
+const malformed = { code: 'protocol_error', sent: true, mayHaveExecuted: true };
+const refused = { code: 'server_unavailable', sent: false, mayHaveExecuted: false };
+
+describe('faults over HTTP end their call at once', () => {
+  test.each([
+    ['end_without_answer', cut],
+    ['cut_stream', cut],
+    ['cut_before_answer', cut],
+    ['cut_in_answer', cut],
+    ['resumable_lost', cut],
+    ['accepted', malformed],
+    ['no_content', malformed],
+    ['html', malformed],
+    ['other_id', malformed],
+    ['broken_json', malformed],
+    ['broken_json_stream', malformed],
+    ['null_result', malformed],
+    ['null_result_stream', malformed],
+    ['other_id_stream', cut],
+  ])('%s', async (tool, expected) => {
+    const { peer, watched } = await start();
+    const attempt = await watched.call(tool, {}, { timeoutMs: 600_000 });
+    expect(failure(attempt)).toEqual(expected);
+    expect(attempt).toMatchObject({ message: expect.not.stringContaining('secret-page') });
+    expect(peer.counts[`tool:${tool}`]).toBe(1);
+    expect(textOf(await watched.call('echo', { text: 'still here' }))).toBe('still here');
+  });
+
+  test.each([301, 307, 308, 401, 403, 404, 405, 406, 415, 429])('HTTP %i is a refusal', async (status) => {
+    const { peer, watched } = await start();
+    const headers = { location: '/mcp' };
+    const attempt = await watched.call('status', { status, headers, body: 'T3' });
+    expect(failure(attempt)).toEqual(refused);
+    expect(peer.counts['tool:status']).toBe(1);
+  });
+
+  test.each([400, 500, 502, 503, 504])('HTTP %i leaves open whether the tool ran', async (status) => {
+    const { watched } = await start();
+    const attempt = await watched.call('status', { status, body: '<html>T3 in here' });
+    expect(failure(attempt)).toEqual(malformed);
+    expect(attempt).toMatchObject({ message: expect.not.stringContaining('T3') });
+  });
+
+  test('the code of a JSON-RPC error in an HTTP error is used, its text is not', async () => {
+    const { watched } = await start();
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32602, message: 'T3' } });
+    const attempt = await watched.call('status', { status: 400, body });
+    expect(failure(attempt)).toEqual({
+      code: 'server_error',
+      sent: true,
+      mayHaveExecuted: false,
+      details: { json_rpc_code: -32602 },
+    });
+    expect(attempt).toMatchObject({ message: expect.not.stringContaining('T3') });
+  });
+
+  test('a JSON-RPC error keeps its words, redacted and without control characters', async () => {
+    const { watched } = await start({}, {}, { authorization: 'Bearer T3T3T3T3' });
+    const attempt = await watched.call('rpc_error', {
+      code: -32603,
+      message: 'no Bearer T3T3T3T3\r\nlevel=info \u001b[2J',
+    });
+    expect(failure(attempt)).toMatchObject({ code: 'server_error', mayHaveExecuted: true });
+    expect(attempt).toMatchObject({ message: expect.stringContaining('no [redacted] level=info [2J') });
+  });
+
+  test('a server cannot make its own error look like one of ours', async () => {
+    const { watched } = await start();
+    expect(failure(await watched.call('forged_fault'))).toMatchObject({ code: 'server_error', sent: true });
+  });
+
+  test('an error that asks to open a URL is a wish for input (MT-17)', async () => {
+    const { watched } = await start();
+    const data = {
+      elicitations: [{ mode: 'url', elicitationId: 'e', url: 'https://x.example/', message: 'm' }],
+    };
+    const attempt = await watched.call('rpc_error', { code: -32042, message: 'open this', data });
+    expect(failure(attempt)).toMatchObject({ code: 'input_required' });
+  });
+
+  test.each(['never', 'never_stream'])(
+    'after a timeout of %s the server is told once and the socket is free',
+    async (tool) => {
+      const { peer, watched } = await start();
+      const attempt = await watched.call(tool, {}, { timeoutMs: 200 });
+      expect(failure(attempt)).toEqual({ code: 'timeout', sent: true, mayHaveExecuted: true });
+      await peer.when(() => peer.counts['notifications/cancelled'] === 1);
+      expect(textOf(await watched.call('echo', { text: 'a' }))).toBe('a');
+      expect(peer.counts).toMatchObject({ [`tool:${tool}`]: 1, 'notifications/cancelled': 1 });
+      await peer.when(() => peer.openSockets <= 2);
+    },
+  );
+
+  test.each(['huge', 'huge_stream'])(
+    'a body of 200 MB (%s) is stopped at the cap while others go on',
+    async (tool) => {
+      const { peer, watched } = await start({}, { resultBytesMax: 4_194_304 });
+      const before = process.memoryUsage().rss;
+      const other = watched.call('wait', { ms: 300 });
+      const attempt = await watched.call(tool, { bytes: 209_715_200 });
+      expect(failure(attempt)).toEqual({ code: 'output_too_large', sent: true, mayHaveExecuted: true });
+      expect(process.memoryUsage().rss - before).toBeLessThan(150_000_000);
+      expect(textOf(await other)).toBe('waited');
+      expect(peer.counts[`tool:${tool}`]).toBe(1);
+    },
+  );
+});
+
+describe('sessions', () => {
+  test('ten calls at once on a lost session start one new session and run once each (O13)', async () => {
+    const { peer, watched } = await start({ hasSessions: true });
+    peer.forgetSessions();
+    const texts = Array.from({ length: 10 }, (_, n) => `text ${n}`);
+    const attempts = await Promise.all(texts.map((text) => watched.call('echo', { text })));
+    expect(attempts.map(textOf)).toEqual(texts);
+    expect(peer.counts).toMatchObject({ initialize: 2, 'tool:echo': 10 });
+    expect(peer.initializedWith).toEqual([undefined, undefined]);
+    await watched.when(() => watched.lists.length === 2);
+  });
+
+  test('a call is sent again once, not for as long as sessions get lost', async () => {
+    const { peer, watched } = await start({
+      hasSessions: true,
+      methods: { 'tools/call': ({ response }) => void response.writeHead(404).end() },
+    });
+    expect(failure(await watched.call('echo', { text: 'a' }))).toEqual(refused);
+    expect(peer.counts['tools/call']).toBe(2);
+  });
+
+  test.each([400, 500])(
+    'a session lost with HTTP %i is found out and replaced, the call is not sent again',
+    async (status) => {
+      const { peer, watched } = await start({ hasSessions: true, lostSessionStatus: status });
+      peer.forgetSessions();
+      expect(failure(await watched.call('echo', { text: 'a' }))).toMatchObject({ code: 'server_error' });
+      await watched.when(() => watched.lists.length === 2);
+      expect(textOf(await watched.call('echo', { text: 'b' }))).toBe('b');
+      expect(peer.counts['tool:echo']).toBe(1);
+    },
+  );
+
+  test('the session is ended with the connection', async () => {
+    const { peer, watched } = await start({ hasSessions: true });
+    await watched.upstreams.stop();
+    expect(peer.counts.DELETE).toBe(1);
+    expect(watched.status().state).toBe('stopped');
+    expect(failure(await watched.call('echo'))).toEqual(refused);
+  });
+});
+
+describe('the stream of the server', () => {
+  test('a notice on it leads to a new list; when it ends it is opened again, and the list read again (O27)', async () => {
+    const { peer, watched } = await start({ hasSessions: true, hasEvents: true });
+    await peer.when(() => peer.openStreams === 1);
+    peer.listed = [{ name: 'n1', inputSchema: {} }];
+    for (let n = 0; n < 5; n++) peer.notify('notifications/tools/list_changed');
+    await watched.when(() => watched.lists.length === 2);
+    expect(watched.lists[1]?.tools).toEqual([{ name: 'n1', inputSchema: {} }]);
+    peer.endStreams();
+    await watched.when(() => watched.lists.length === 3);
+    expect(peer.counts.GET).toBe(2);
+    expect(watched.status()).toMatchObject({ state: 'ready', protocolVersion: '2025-06-18' });
+  });
+});
+
+describe('servers that cannot be reached', () => {
+  test('a server that went away is noticed by the first call, refused in no time, and found again', async () => {
+    const { peer, watched } = await start({}, { backoffMinMs: 10, backoffMaxMs: 20 });
+    await peer.stop();
+    // Whether a kept socket is still open shows only when it is written to; then the fate of the call is unknown.
+    expect([refused, cut]).toContainEqual(failure(await watched.call('echo')));
+    await watched.when(() => watched.events('server.connect_failed').length > 0);
+    expect(watched.status()).toMatchObject({ state: 'stale', stage: 'connect' });
+    expect(failure(await watched.call('echo', {}, { timeoutMs: 600_000 }))).toEqual(refused);
+    const again = await FaultHttpServer.start({ port: Number(new URL(peer.url).port) });
+    running.push({ peer: again, watched });
+    await watched.when(() => watched.lists.length === 2);
+    expect(textOf(await watched.call('echo', { text: 'back' }))).toBe('back');
+  });
+
+  test('a server that speaks only the newest protocol is named as such', async () => {
+    const peer = await FaultHttpServer.start({
+      methods: {
+        initialize: ({ json, id }) =>
+          json(
+            {
+              jsonrpc: '2.0',
+              id,
+              error: { code: -32022, message: 'no', data: { supported: ['2026-07-28'] } },
+            },
+            400,
+          ),
+      },
+    });
+    const watched = new WatchedUpstreams([server('one', http(peer.url))]);
+    running.push({ peer, watched });
+    await watched.upstreams.firstListings;
+    expect(watched.status()).toMatchObject({
+      state: 'backoff',
+      stage: 'initialize',
+      lastError: expect.stringContaining('2026-07-28'),
+    });
+  });
+});
+
+test('two thousand calls leave no warning about listeners', async () => {
+  const warnings: string[] = [];
+  const note = (warning: Error): void => void warnings.push(warning.name);
+  process.on('warning', note);
+  const { watched } = await start(
+    { hasSessions: true, hasEvents: true },
+    { concurrencyMax: 64, queueMax: 2_000 },
+  );
+  const attempts = await Promise.all(
+    Array.from({ length: 2_000 }, (_, n) =>
+      watched.call(n % 2 === 0 ? 'echo' : 'echo_stream', { text: `${n}` }),
+    ),
+  );
+  expect(new Set(attempts.map(textOf)).size).toBe(2_000);
+  await Promise.all(Array.from({ length: 40 }, () => watched.call('never', {}, { timeoutMs: 100 })));
+  process.off('warning', note);
+  expect(warnings).toEqual([]);
+});

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import type { EventFields } from '../../../src/core/events.ts';
+import { createRedactor } from '../../../src/core/redact.ts';
+import { LimitedLog } from '../../../src/upstream/limited-log.ts';
+import { StderrTail } from '../../../src/upstream/stderr-tail.ts';
+
+test('each event is logged ten times a second, and the rest is counted in the next line or at the end', () => {
+  let nowMs = 0;
+  const lines: [string, EventFields][] = [];
+  const add = (event: string, fields: EventFields): void => void lines.push([event, fields]);
+  const limited = new LimitedLog({ info: add, warn: add, error: add }, () => nowMs);
+  for (let round = 0; round < 15; round += 1) limited.write('warn', 'noise', { alias: 'a' });
+  limited.write('info', 'other', { alias: 'a' });
+  expect(lines).toHaveLength(11);
+  nowMs = 1_000;
+  for (let round = 0; round < 12; round += 1) limited.write('warn', 'noise', { alias: 'a' });
+  expect(lines[11]).toEqual(['noise', { alias: 'a', suppressed: 5 }]);
+  expect(lines[12]).toEqual(['noise', { alias: 'a' }]);
+  limited.flush({ alias: 'a' });
+  expect(lines.at(-1)).toEqual(['noise', { alias: 'a', suppressed: 2 }]);
+  expect(lines).toHaveLength(22);
+});
+
+function tail(secret = 'hunter2-hunter2') {
+  const seen: string[] = [];
+  return { tail: new StderrTail(createRedactor([secret]), (line) => seen.push(line)), seen };
+}
+
+test('lines of stderr are put together from chunks, redacted and made printable', () => {
+  const { tail: stderr, seen } = tail();
+  const bytes = Buffer.from('first\r\n\n\u001b[31mkey hunter2-hunter2 für\nrest');
+  for (const byte of bytes) stderr.push(Buffer.from([byte]));
+  expect(stderr.lines()).toEqual(['first', '[31mkey [redacted] für']);
+  stderr.end();
+  expect(seen).toEqual(['first', '[31mkey [redacted] für', 'rest']);
+});
+
+test('megabytes without a line feed and endless lines keep the tail of stderr small', () => {
+  const { tail: stderr } = tail();
+  for (let round = 0; round < 100; round += 1) stderr.push(Buffer.alloc(65_536, 'e'));
+  stderr.push(Buffer.from('\nlast of the flood\n'));
+  expect(stderr.lines()[0]).toHaveLength(2_000);
+  expect(stderr.lines().at(-1)).toBe('last of the flood');
+  for (let round = 0; round < 10_000; round += 1) stderr.push(Buffer.from(`line ${round}\n`));
+  expect(stderr.lines().join('').length).toBeLessThanOrEqual(32_768);
+  expect(stderr.lines().at(-1)).toBe('line 9999');
+});
+
+test('no piece of a secret is left where a long line is cut', () => {
+  for (let before = 1_900; before <= 2_000; before += 1) {
+    const { tail: stderr } = tail();
+    stderr.push(Buffer.from(`${'x'.repeat(before)}hunter2-hunter2${'y'.repeat(5_000)}\n`));
+    expect(stderr.lines()[0]).not.toContain('hunter');
+  }
+});
