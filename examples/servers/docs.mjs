@@ -18,7 +18,7 @@ const pages = [
 await serveTools('docs', {
   search: {
     description: 'Searches the product handbook and returns the pages that mention a word.',
-    inputSchema: object({ query: { type: 'string' }, limit: { type: 'integer', minimum: 1, maximum: 20 } }, [
+    inputSchema: object({ query: { type: 'string', examples: ['refund'] }, limit: { type: 'integer', minimum: 1, maximum: 20 } }, [
       'query',
     ]),
     run({ query, limit = 5 }) {
@@ -30,7 +30,7 @@ await serveTools('docs', {
   },
   read_page: {
     description: 'Returns one page of the product handbook, with a link to it.',
-    inputSchema: object({ page: { type: 'string', description: 'An id that search returned: refunds.' } }, [
+    inputSchema: object({ page: { type: 'string', description: 'An id that search returned.', examples: ['refunds'] } }, [
       'page',
     ]),
     run({ page: id }) {

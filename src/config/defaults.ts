@@ -10,7 +10,8 @@ export const defaults = {
   issuer: {
     algorithms: ['RS256', 'ES256', 'PS256', 'EdDSA'],
     profile: 'rfc9068',
-    scopeClaim: 'scope',
+    // Field case O20: issuers use either name, and an absent claim costs nothing.
+    scopeClaim: ['scope', 'scp'],
     scopeMap: {},
     jwksMaxAgeMs: 300_000,
     jwksCooldownMs: 30_000,

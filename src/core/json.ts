@@ -49,7 +49,10 @@ export interface JsonFault {
  * over `depthMax` and numbers that would become infinite (SC-1); whole numbers that a double would round become
  * `ExactNumber` (SC-13). Every name becomes an own member, `__proto__` too. Lone surrogates pass.
  */
-export function parseJson(text: string, { depthMax }: { readonly depthMax: number }): Result<JsonValue, JsonFault> {
+export function parseJson(
+  text: string,
+  { depthMax }: { readonly depthMax: number },
+): Result<JsonValue, JsonFault> {
   try {
     return ok(new Parser(text, depthMax).document());
   } catch (error) {
@@ -110,7 +113,11 @@ class Parser {
 
   #deeper(depthLeft: number): number {
     if (depthLeft > 0) return depthLeft - 1;
-    throw new Refusal('too_deep', this.#at, `nested deeper than ${this.#depthMax} levels at position ${this.#at}`);
+    throw new Refusal(
+      'too_deep',
+      this.#at,
+      `nested deeper than ${this.#depthMax} levels at position ${this.#at}`,
+    );
   }
 
   #object(depthLeft: number): JsonObject {
@@ -128,7 +135,11 @@ class Parser {
       this.#at += 1;
       if (Object.hasOwn(members, name)) {
         const shown = foreignText(name, 64);
-        throw new Refusal('duplicate_name', nameAt, `the member name "${shown}" appears twice, again at position ${nameAt}`);
+        throw new Refusal(
+          'duplicate_name',
+          nameAt,
+          `the member name "${shown}" appears twice, again at position ${nameAt}`,
+        );
       }
       const value = this.#value(depthLeft);
       if (name === '__proto__') {
@@ -174,12 +185,15 @@ class Parser {
       } else if (!(code >= 0x20)) {
         // NaN, the end of the text, takes this branch too.
         this.#at = at;
-        this.#refuse(at < text.length ? 'an escape instead of the raw control character' : 'a closing double quote');
+        this.#refuse(
+          at < text.length ? 'an escape instead of the raw control character' : 'a closing double quote',
+        );
       }
       at += 1;
     }
     this.#at = at + 1;
-    if (!hasEscapes && (text.length <= sliceableTextCharsMax || at - start < 13)) return text.slice(start + 1, at);
+    if (!hasEscapes && (text.length <= sliceableTextCharsMax || at - start < 13))
+      return text.slice(start + 1, at);
     try {
       return JSON.parse(text.slice(start, at + 1)) as string;
     } catch {
@@ -196,7 +210,11 @@ class Parser {
     const token = this.#text.slice(start, this.#at);
     const value = Number(token);
     if (Number.isFinite(value)) return isCarriedBy(value, token) ? value : new ExactNumber(token);
-    throw new Refusal('not_finite', start, `the number at position ${start} is too large; only finite numbers are accepted`);
+    throw new Refusal(
+      'not_finite',
+      start,
+      `the number at position ${start} is too large; only finite numbers are accepted`,
+    );
   }
 
   #word<T extends JsonValue>(word: string, value: T): T {
@@ -217,7 +235,11 @@ class Parser {
 
   #refuse(expected: string): never {
     const found = this.#at < this.#text.length ? '' : ', but the text ends there';
-    throw new Refusal('syntax', this.#at, `broken JSON at position ${this.#at}: expected ${expected}${found}`);
+    throw new Refusal(
+      'syntax',
+      this.#at,
+      `broken JSON at position ${this.#at}: expected ${expected}${found}`,
+    );
   }
 }
 

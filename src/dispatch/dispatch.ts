@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { authorise } from '../access/authorise.ts';
 import { type FunctionCall, lookupName } from '../core/call.ts';
 import { capResult } from '../core/cap.ts';
-import { canonicalJson, type JsonObject } from '../core/json.ts';
+import { canonicalJson } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { failed, type Outcome, succeeded } from '../core/outcome.ts';
 import { numericCopy, readArguments } from '../tools/arguments.ts';
@@ -71,7 +71,7 @@ async function run(call: FunctionCall, caller: Caller, ports: DispatchPorts): Pr
     ...(mended === undefined ? {} : { mended }),
   };
 
-  const findings = binding.checkArguments(hasExactNumbers ? (numericCopy(value) as JsonObject) : value);
+  const findings = binding.checkArguments(hasExactNumbers ? numericCopy(value) : value);
   if (!findings.ok)
     return { ...known, outcome: failed('server_unavailable', findings.error, { retryable: false }) };
   if (findings.value.length > 0) return { ...known, outcome: invalidArguments(findings.value, caller) };

@@ -1,4 +1,12 @@
-import { canCarryExactNumbers, ExactNumber, isJsonObject, type JsonObject, type JsonValue, parseJson, pointerStep } from '../core/json.ts';
+import {
+  canCarryExactNumbers,
+  ExactNumber,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  pointerStep,
+} from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { printable, truncate } from '../core/text.ts';
@@ -64,7 +72,9 @@ const isBlank = (text: string): boolean => /^[ \t\r\n]*$/.test(text);
 
 function parse(text: string): Result<JsonValue, ArgumentFault> {
   const parsed = parseJson(text, { depthMax: limits.jsonDepthMax });
-  return parsed.ok ? parsed : fail({ path: '', message: `the arguments cannot be read: ${parsed.error.message}` });
+  return parsed.ok
+    ? parsed
+    : fail({ path: '', message: `the arguments cannot be read: ${parsed.error.message}` });
 }
 
 const tooLong = (chars: number, charsMax: number): ArgumentFault => ({

@@ -32,29 +32,43 @@ export function describeKind(value: JsonValue | undefined): string {
   if (typeof value === 'number') return Number.isInteger(value) ? 'an integer' : 'a number';
   if (typeof value === 'boolean') return 'a boolean';
   if (Array.isArray(value)) return `an array of ${counted(value.length, 'item')}`;
-  return isJsonObject(value) ? `an object with ${counted(Object.keys(value).length, 'member')}` : 'an integer';
+  return isJsonObject(value)
+    ? `an object with ${counted(Object.keys(value).length, 'member')}`
+    : 'an integer';
 }
 
-/** Puts the errors of ajv into words, the most telling ones only. */
+/** Puts the errors of ajv into words, the most telling ones only. There is always one, for no finding means valid. */
 export function findingsOf(errors: readonly ErrorObject[], value: JsonValue): readonly SchemaFinding[] {
   const findings: SchemaFinding[] = [];
   for (const error of tellingErrors(errors)) {
     const finding = findingOf(error, value);
-    if (findings.some(({ path, expected }) => path === finding.path && expected === finding.expected)) continue;
+    if (findings.some(({ path, expected }) => path === finding.path && expected === finding.expected))
+      continue;
     findings.push(finding);
-    if (Buffer.byteLength(JSON.stringify(findings)) > findingsBytesMax) return findings.slice(0, -1);
-    if (findings.length === limits.findingsMax) return findings;
+    if (Buffer.byteLength(JSON.stringify(findings)) > findingsBytesMax) {
+      findings.pop();
+      break;
+    }
+    if (findings.length === limits.findingsMax) break;
   }
-  return findings;
+  return findings.length > 0
+    ? findings
+    : [{ path: '', expected: 'a value that fits the schema', received: describeKind(value) }];
 }
 
 /** Leaves out errors that only say that another one happened. */
 function tellingErrors(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   const kept: ErrorObject[] = [];
   for (const error of errors) {
-    if (error.keyword === 'anyOf' || error.keyword === 'oneOf') kept.push(...tellingAlternative(error, takeInner(kept, error)));
+    if (error.keyword === 'anyOf' || error.keyword === 'oneOf')
+      kept.push(...tellingAlternative(error, takeInner(kept, error)));
+    else if (error.keyword === 'contains') {
+      takeInner(kept, error);
+      kept.push(error);
+    }
     // A wrong member name is told by `propertyNames`, a wrong branch by what is wrong in it.
-    else if (error.propertyName === undefined && (error.keyword !== 'if' || kept.length === 0)) kept.push(error);
+    else if (error.propertyName === undefined && (error.keyword !== 'if' || kept.length === 0))
+      kept.push(error);
   }
   return kept;
 }
@@ -64,7 +78,9 @@ function takeInner(kept: ErrorObject[], outer: ErrorObject): readonly ErrorObjec
   const around = outer.schemaPath.slice(0, outer.schemaPath.lastIndexOf('/') + 1);
   const isInner = ({ instancePath, schemaPath }: ErrorObject): boolean =>
     instancePath.startsWith(outer.instancePath) &&
-    (schemaPath.startsWith(`${outer.schemaPath}/`) || !schemaPath.startsWith(around) || isReferenced(schemaPath.slice(around.length)));
+    (schemaPath.startsWith(`${outer.schemaPath}/`) ||
+      !schemaPath.startsWith(around) ||
+      isReferenced(schemaPath.slice(around.length)));
   let start = kept.length;
   while (start > 0 && isInner(kept[start - 1] as ErrorObject)) start -= 1;
   return kept.splice(start);
@@ -74,11 +90,18 @@ const isReferenced = (schemaPath: string): boolean => /^(?:\$defs|definitions)\/
 
 /** If all alternatives but one want another type, what is wrong in that one; if all do, the types; else no more than that. */
 function tellingAlternative(outer: ErrorObject, inner: readonly ErrorObject[]): readonly ErrorObject[] {
-  const isTypeOfWhole = (error: ErrorObject): boolean => error.keyword === 'type' && error.instancePath === outer.instancePath;
+  const isTypeOfWhole = (error: ErrorObject): boolean =>
+    error.keyword === 'type' && error.instancePath === outer.instancePath;
   const types = inner.filter(isTypeOfWhole);
   const others = inner.filter((error) => !isTypeOfWhole(error));
   if (others.length === 0 && types.length > 0) {
-    return [{ ...outer, keyword: 'type', params: { type: types.flatMap((error) => error.params.type as string | string[]) } }];
+    return [
+      {
+        ...outer,
+        keyword: 'type',
+        params: { type: types.flatMap((error) => error.params.type as string | string[]) },
+      },
+    ];
   }
   const alternatives = new Set(
     others.map(({ schemaPath }) =>
@@ -93,12 +116,19 @@ function tellingAlternative(outer: ErrorObject, inner: readonly ErrorObject[]): 
 function findingOf(error: ErrorObject, value: JsonValue): SchemaFinding {
   const params = error.params as Readonly<Record<string, JsonValue>>;
   // Keywords about a member name the member, which is absent or should be.
-  const member = params.missingProperty ?? params.additionalProperty ?? params.unevaluatedProperty ?? params.propertyName;
-  const place = error.instancePath.split('/').slice(1).map(unescape);
+  const member =
+    params.missingProperty ?? params.additionalProperty ?? params.unevaluatedProperty ?? params.propertyName;
+  const place = error.instancePath.split('/').slice(1).map(memberName);
   const names = typeof member === 'string' ? [...place, member] : place;
   const path = truncate(names.map(word).map(pointerStep).join(''), pathCharsMax);
-  const found = { path, expected: expectation(error.keyword, params), received: describeKind(valueAt(value, names)) };
-  const values = params.allowedValues ?? (Object.hasOwn(params, 'allowedValue') ? [params.allowedValue ?? null] : undefined);
+  const found = {
+    path,
+    expected: expectation(error.keyword, params),
+    received: describeKind(valueAt(value, names)),
+  };
+  const values =
+    params.allowedValues ??
+    (Object.hasOwn(params, 'allowedValue') ? [params.allowedValue ?? null] : undefined);
   return Array.isArray(values) ? { ...found, allowed: shownValues(values as readonly JsonValue[]) } : found;
 }
 
@@ -175,7 +205,7 @@ function shownValues(values: readonly JsonValue[]): readonly JsonValue[] {
 
 const word = (text: string): string => (text === '' ? '' : foreignText(text, wordCharsMax));
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
-const unescape = (token: string): string => token.replaceAll('~1', '/').replaceAll('~0', '~');
+const memberName = (token: string): string => token.replaceAll('~1', '/').replaceAll('~0', '~');
 
 function valueAt(value: JsonValue, names: readonly string[]): JsonValue | undefined {
   let found: JsonValue | undefined = value;

@@ -20,7 +20,9 @@ export function compilePattern(source: string): Result<Pattern, string> {
     const compiled = RE2JS.compile(RE2JS.translateRegExp(spellForRe2(source)));
     return ok({ test: (text) => compiled.test(text), toString: () => source, steps: compiled.programSize() });
   } catch {
-    return fail('cannot be matched in linear time (look-around, back-references, long property names) or is too large');
+    return fail(
+      'cannot be matched in linear time (look-around, back-references, long property names) or is too large',
+    );
   }
 }
 
@@ -39,7 +41,7 @@ const space = String.raw`\t-\r\x20\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029
 const notSpace = String.raw`\x00-\x08\x0e-\x1f\x21-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`;
 
 /** An escaped surrogate pair, another escape, or one character. */
-const patternToken = /\\u([dD][89abAB][\da-fA-F]{2})\\u([dD][c-fC-F][\da-fA-F]{2})|\\[^]|[^]/g;
+const patternToken = /\\u([dD][89abAB][\da-fA-F]{2})\\u([dD][c-fC-F][\da-fA-F]{2})|\\.|./gs;
 
 /** Respells what RE2 reads differently from JavaScript: white space, the dot, brackets in brackets, odd escapes. */
 function spellForRe2(source: string): string {

@@ -2,8 +2,15 @@ import { ExactNumber, isJsonObject, type JsonObject, type JsonValue, pointerStep
 import { fail, ok, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
 import { compilePattern } from './pattern.ts';
-
-export type Dialect = '2020-12' | '2019-09' | 'draft-07';
+import {
+  type Dialect,
+  dialects,
+  type Form,
+  isNames,
+  refusedKeywords,
+  shapesOf,
+  subschemaKeywordsOf,
+} from './schema-keywords.ts';
 
 /** A schema that is safe to compile and to run, and what running it can cost. */
 export interface GatedSchema {
@@ -60,116 +67,6 @@ class Withheld {
   }
 }
 
-const dialects: ReadonlyMap<unknown, Dialect> = new Map([
-  [undefined, '2020-12'],
-  ['https://json-schema.org/draft/2020-12/schema', '2020-12'],
-  ['https://json-schema.org/draft/2019-09/schema', '2019-09'],
-  ['http://json-schema.org/draft-07/schema', 'draft-07'],
-]);
-
-/** `here`: judges the same value as the schema around it; `below`: a part of it; `apart`: only where a `$ref` says so. */
-type Reach = 'here' | 'below' | 'apart';
-
-/** Where subschemas stand: `one` schema, a `list`, a `map`, or the two mixed forms of old drafts. */
-type Form = 'one' | 'list' | 'map' | 'one-or-list' | 'map-with-names';
-
-const subschemaKeywords: ReadonlyMap<string, readonly [Form, Reach]> = new Map([
-  ['allOf', ['list', 'here']],
-  ['anyOf', ['list', 'here']],
-  ['oneOf', ['list', 'here']],
-  ['not', ['one', 'here']],
-  ['if', ['one', 'here']],
-  ['then', ['one', 'here']],
-  ['else', ['one', 'here']],
-  ['dependencies', ['map-with-names', 'here']],
-  ['properties', ['map', 'below']],
-  ['patternProperties', ['map', 'below']],
-  ['additionalProperties', ['one', 'below']],
-  ['propertyNames', ['one', 'below']],
-  ['contains', ['one', 'below']],
-  ['$defs', ['map', 'apart']],
-  ['definitions', ['map', 'apart']],
-]);
-
-const subschemaKeywordsOf: Readonly<Record<Dialect, typeof subschemaKeywords>> = {
-  'draft-07': new Map([...subschemaKeywords, ['items', ['one-or-list', 'below']], ['additionalItems', ['one', 'below']]]),
-  '2019-09': new Map([
-    ...subschemaKeywords,
-    ['items', ['one-or-list', 'below']],
-    ['additionalItems', ['one', 'below']],
-    ['dependentSchemas', ['map', 'here']],
-    ['unevaluatedItems', ['one', 'below']],
-    ['unevaluatedProperties', ['one', 'below']],
-    ['contentSchema', ['one', 'apart']],
-  ]),
-  '2020-12': new Map([
-    ...subschemaKeywords,
-    ['items', ['one', 'below']],
-    ['prefixItems', ['list', 'below']],
-    ['dependentSchemas', ['map', 'here']],
-    ['unevaluatedItems', ['one', 'below']],
-    ['unevaluatedProperties', ['one', 'below']],
-    ['contentSchema', ['one', 'apart']],
-  ]),
-};
-
-/** A check of a keyword's value and what the value has to be. */
-type Shape = readonly [expected: string, check: (value: JsonValue) => boolean];
-
-const isNames = (value: JsonValue): boolean =>
-  Array.isArray(value) && value.every((name) => typeof name === 'string') && new Set(value).size === value.length;
-const typeNames: readonly unknown[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
-
-const string: Shape = ['a string', (value) => typeof value === 'string'];
-const number: Shape = ['a number', (value) => typeof value === 'number'];
-const count: Shape = ['a whole number from 0 up', (value) => Number.isInteger(value) && (value as number) >= 0];
-const names: Shape = ['a list of different names', isNames];
-
-const shapes: ReadonlyMap<string, Shape> = new Map<string, Shape>([
-  [
-    'type',
-    [
-      'a JSON type or a list of different ones',
-      (value) =>
-        typeNames.includes(value) ||
-        (Array.isArray(value) && value.length > 0 && isNames(value) && value.every((name) => typeNames.includes(name))),
-    ],
-  ],
-  ['enum', ['a list of at least one value', (value) => Array.isArray(value) && value.length > 0]],
-  ['required', names],
-  ['minimum', number],
-  ['maximum', number],
-  ['exclusiveMinimum', number],
-  ['exclusiveMaximum', number],
-  ['multipleOf', ['a number above 0', (value) => typeof value === 'number' && value > 0]],
-  ['minLength', count],
-  ['maxLength', count],
-  ['minItems', count],
-  ['maxItems', count],
-  ['minProperties', count],
-  ['maxProperties', count],
-  ['uniqueItems', ['true or false', (value) => typeof value === 'boolean']],
-  ['pattern', string],
-  ['format', string],
-  ['$ref', string],
-  ['$id', string],
-  ['$comment', string],
-]);
-
-const shapesOf: Readonly<Record<Dialect, typeof shapes>> = (() => {
-  const since2019: typeof shapes = new Map([
-    ...shapes,
-    ['minContains', count],
-    ['maxContains', count],
-    ['$anchor', ['a plain name', (value) => typeof value === 'string' && /^[A-Za-z_][-A-Za-z0-9._]*$/.test(value)]],
-    ['dependentRequired', ['a map to lists of names', (value) => isJsonObject(value) && Object.values(value).every(isNames)]],
-  ]);
-  return { 'draft-07': shapes, '2019-09': since2019, '2020-12': since2019 };
-})();
-
-/** Keywords that change how ajv works, or whose support in ajv accepts what the specification refuses (SC-5, SC-11). */
-const refusedKeywords = ['$async', '$data', '$dynamicRef', '$dynamicAnchor', '$recursiveRef', '$recursiveAnchor'];
-
 const tooLongChain = `lies at the end of a chain of more than ${schemaLimits.chainMax} schemas`;
 
 interface Node {
@@ -204,7 +101,10 @@ class Gate {
     const dialect = dialects.get(typeof $schema === 'string' ? $schema.replace(/#$/, '') : $schema);
     if (dialect === undefined) {
       const named = typeof $schema === 'string' ? foreignText($schema, 100) : 'something that is no URI';
-      throw new Withheld('', `names ${named} in $schema; known are the URIs of 2020-12, 2019-09 and draft-07`);
+      throw new Withheld(
+        '',
+        `names ${named} in $schema; known are the URIs of 2020-12, 2019-09 and draft-07`,
+      );
     }
     this.#dialect = dialect;
     this.#root = use === 'input' ? withObjectRoot(root) : root;
@@ -217,14 +117,18 @@ class Gate {
     this.#refuseEndlessReferences();
     const effort = this.#measure(node, new Map(), 0);
     if (effort.cost > schemaLimits.costMax) {
-      throw new Withheld('', `costs more than ${schemaLimits.costMax} subschemas when every $ref is followed`);
+      throw new Withheld(
+        '',
+        `costs more than ${schemaLimits.costMax} subschemas when every $ref is followed`,
+      );
     }
     return { dialect, schema: this.#root, ...effort, isRecursive: this.#isRecursive };
   }
 
   /** Copies JSON and nothing else, and bounds its size and depth while doing so. */
   #copy(value: unknown, pointer: string, depth: number): JsonValue {
-    if (this.#chars > schemaLimits.charsMax) throw new Withheld('', `is larger than ${schemaLimits.charsMax} characters`);
+    if (this.#chars > schemaLimits.charsMax)
+      throw new Withheld('', `is larger than ${schemaLimits.charsMax} characters`);
     this.#chars += 2;
     if (value === null || typeof value === 'boolean') return value;
     if (typeof value === 'string') {
@@ -235,10 +139,12 @@ class Gate {
     if (value instanceof ExactNumber) return Number(value.text);
     if (typeof value !== 'object') throw new Withheld(pointer, 'is not JSON');
     if (depth === schemaLimits.depthMax) throw new Withheld(pointer, `nests deeper than ${depth} levels`);
-    if (Array.isArray(value)) return value.map((item, index) => this.#copy(item, `${pointer}/${index}`, depth + 1));
+    if (Array.isArray(value))
+      return value.map((item, index) => this.#copy(item, `${pointer}/${index}`, depth + 1));
     const copy: Record<string, JsonValue> = {};
     for (const [name, member] of Object.entries(value)) {
-      if (name === '__proto__') throw new Withheld(pointer, 'has a member named __proto__, which the validator would skip');
+      if (name === '__proto__')
+        throw new Withheld(pointer, 'has a member named __proto__, which the validator would skip');
       this.#chars += name.length + 2;
       copy[name] = this.#copy(member, pointer + pointerStep(name), depth + 1);
     }
@@ -276,18 +182,22 @@ class Gate {
     const shapesHere = shapesOf[this.#dialect];
     for (const [keyword, value] of Object.entries(schema)) {
       const shape = shapesHere.get(keyword);
-      if (shape !== undefined && !shape[1](value)) throw new Withheld(pointer + pointerStep(keyword), `is not ${shape[0]}`);
+      if (shape !== undefined && !shape[1](value))
+        throw new Withheld(pointer + pointerStep(keyword), `is not ${shape[0]}`);
     }
     for (const keyword of refusedKeywords) {
-      if (Object.hasOwn(schema, keyword)) throw new Withheld(pointer, `uses ${keyword}, which is not supported`);
+      if (Object.hasOwn(schema, keyword))
+        throw new Withheld(pointer, `uses ${keyword}, which is not supported`);
     }
     if (Array.isArray(schema.enum) && schema.enum.length > schemaLimits.enumMembersMax) {
       throw new Withheld(pointer, `has an enum of more than ${schemaLimits.enumMembersMax} members`);
     }
-    if (typeof schema.pattern === 'string') this.#addPattern(node, schema.pattern, pointer + pointerStep('pattern'));
+    if (typeof schema.pattern === 'string')
+      this.#addPattern(node, schema.pattern, pointer + pointerStep('pattern'));
     if (isJsonObject(schema.patternProperties)) {
       const at = pointer + pointerStep('patternProperties');
-      for (const source of Object.keys(schema.patternProperties)) this.#addPattern(node, source, at + pointerStep(source));
+      for (const source of Object.keys(schema.patternProperties))
+        this.#addPattern(node, source, at + pointerStep(source));
     }
     this.#hasContains ||= Object.hasOwn(schema, 'contains');
     this.#hasUnevaluatedItems ||= this.#dialect !== 'draft-07' && Object.hasOwn(schema, 'unevaluatedItems');
@@ -306,7 +216,8 @@ class Gate {
       isInside ||= pointer !== '';
     }
     if (isInside) delete schema.$anchor;
-    else if (this.#dialect !== 'draft-07' && typeof anchor === 'string') this.#addAnchor(anchor, schema, pointer);
+    else if (this.#dialect !== 'draft-07' && typeof anchor === 'string')
+      this.#addAnchor(anchor, schema, pointer);
     if (Object.hasOwn(schema, '$schema')) {
       const named = schema.$schema;
       if (typeof named !== 'string' || dialects.get(named.replace(/#$/, '')) !== this.#dialect) {
@@ -318,7 +229,8 @@ class Gate {
     delete schema.id;
     if (schema.nullable !== true || schema.type === undefined) delete schema.nullable;
     if (typeof schema.$ref === 'string') {
-      if (!schema.$ref.startsWith('#')) throw new Withheld(pointer, 'has a $ref that leads out of the schema');
+      if (!schema.$ref.startsWith('#'))
+        throw new Withheld(pointer, 'has a $ref that leads out of the schema');
       if (isInside) throw new Withheld(pointer, 'has a $ref below an $id that is not at the root');
       this.#references.push({ from: node, to: schema.$ref });
     }
@@ -336,7 +248,10 @@ class Gate {
     }
     this.#patternsChars += source.length;
     if (this.#patternsChars > schemaLimits.patternsCharsMax) {
-      throw new Withheld(pointer, `brings the patterns to more than ${schemaLimits.patternsCharsMax} characters`);
+      throw new Withheld(
+        pointer,
+        `brings the patterns to more than ${schemaLimits.patternsCharsMax} characters`,
+      );
     }
     const pattern = compilePattern(source);
     if (!pattern.ok) throw new Withheld(pointer, `is a pattern that ${pattern.error}`);
@@ -353,8 +268,10 @@ class Gate {
       return;
     }
     if (form === 'list' || form === 'one-or-list') {
-      if (!Array.isArray(value) || value.length === 0) throw new Withheld(pointer, 'is not a list of schemas');
-      for (const [index, item] of (value as readonly JsonValue[]).entries()) yield [`${pointer}/${index}`, item];
+      if (!Array.isArray(value) || value.length === 0)
+        throw new Withheld(pointer, 'is not a list of schemas');
+      for (const [index, item] of (value as readonly JsonValue[]).entries())
+        yield [`${pointer}/${index}`, item];
       return;
     }
     if (!isJsonObject(value)) throw new Withheld(pointer, 'is not a map to schemas');
@@ -364,7 +281,8 @@ class Gate {
     }
     for (const [name, item] of entries) {
       if (form === 'map' || !Array.isArray(item)) yield [pointer + pointerStep(name), item];
-      else if (!isNames(item)) throw new Withheld(pointer + pointerStep(name), 'is not a list of different names');
+      else if (!isNames(item))
+        throw new Withheld(pointer + pointerStep(name), 'is not a list of different names');
     }
   }
 

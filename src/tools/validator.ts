@@ -8,7 +8,8 @@ import { fail, ok, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
 import { describeKind, findingsOf, type SchemaFinding } from './findings.ts';
 import { compilePattern } from './pattern.ts';
-import type { Dialect, GatedSchema } from './schema-gate.ts';
+import type { GatedSchema } from './schema-gate.ts';
+import type { Dialect } from './schema-keywords.ts';
 
 /** Says what is wrong with a value; nothing when it is valid. It must hold no `ExactNumber` (see `numericCopy`). */
 export type Validator = (value: JsonValue) => readonly SchemaFinding[];
@@ -102,32 +103,42 @@ export function compileValidator(gated: GatedSchema): Result<Validator, string> 
   try {
     first = compile(gated, false);
   } catch (error) {
-    return fail(`the schema cannot be compiled: ${foreignText(error instanceof Error ? error.message : '', 200)}`);
+    return fail(
+      `the schema cannot be compiled: ${foreignText(error instanceof Error ? error.message : '', 200)}`,
+    );
   }
 
-  const check = (value: JsonValue, isSmall: boolean): readonly SchemaFinding[] => {
-    first ??= compile(gated, false);
-    if (first(value)) return [];
-    // The first error is found fast; all of them are worth a second look only where that is cheap.
-    if (!isSmall || gated.cost > validationLimits.thoroughCostMax) return findingsOf(first.errors ?? [], value);
+  /** The first error is found fast; all of them are worth a second look only where that is cheap. */
+  const check = (judge: ValidateFunction, value: JsonValue, isShort: boolean): readonly SchemaFinding[] => {
+    if (judge(value)) return [];
+    const errors = judge.errors ?? [];
+    if (!isShort || gated.cost > validationLimits.thoroughCostMax) return findingsOf(errors, value);
     thorough ??= compile(gated, true);
-    return thorough(value) ? [] : findingsOf(thorough.errors ?? [], value);
+    return findingsOf(thorough(value) ? errors : (thorough.errors ?? []), value);
   };
 
   return ok((value) => {
-    const isSmall = isCheap(gated, value);
+    first ??= compile(gated, false);
+    const judge = first;
     try {
-      return isSmall ? check(value, true) : withinTime(() => check(value, false));
+      return isCheap(gated, value) ? check(judge, value, true) : withinTime(() => check(judge, value, false));
     } catch (error) {
-      // Interrupted patterns may be left in the middle of a step.
+      // An interrupted pattern may be left in the middle of a step; the next call gets a new one.
       first = undefined;
-      return [{ path: '', expected: isTimeout(error) ? fasterChecks : runnableSchema, received: describeKind(value) }];
+      return [
+        {
+          path: '',
+          expected: isTimeout(error) ? fasterChecks : runnableSchema,
+          received: describeKind(value),
+        },
+      ];
     }
   });
 }
 
 const fasterChecks = `a value that can be checked in ${validationLimits.timeMaxMs} ms; try a smaller one`;
-const runnableSchema = 'nothing else: the schema of the tool itself fails while it runs, so the value cannot be checked';
+const runnableSchema =
+  'nothing else: the schema of the tool itself fails while it runs, so the value cannot be checked';
 
 /** Whether a validation is short whatever the value is. Recursive schemas can double their work on every level. */
 function isCheap({ cost, patternSteps, isRecursive }: GatedSchema, value: JsonValue): boolean {
@@ -169,4 +180,7 @@ function withinTime<T>(run: () => T): T {
 
 /** The error of a timeout belongs to the other context, so `instanceof Error` does not know it. */
 const isTimeout = (error: unknown): boolean =>
-  typeof error === 'object' && error !== null && 'code' in error && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+  typeof error === 'object' &&
+  error !== null &&
+  'code' in error &&
+  error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';

@@ -5,10 +5,10 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { EventLog } from '../core/events.ts';
-import type { JsonObject } from '../core/json.ts';
 import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
+import type { ToolCall } from '../dispatch/ports.ts';
 import { readCallResult } from './call-result.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import {
@@ -158,8 +158,8 @@ export class Connection {
     return transport;
   }
 
-  /** Sends one `tools/call`. @throws never */
-  async callTool(tool: string, args: JsonObject, timeoutMs: number): Promise<Result<ToolResult, FailedCall>> {
+  /** Sends one `tools/call`; `remainingMs` is what is left of the call's time. @throws never */
+  async callTool(call: ToolCall, remainingMs: number): Promise<Result<ToolResult, FailedCall>> {
     const { alias } = this.#settings;
     if (!this.#isOpen) {
       return fail({
@@ -174,9 +174,12 @@ export class Connection {
     const timer = setTimeout(() => {
       isTimedOut = true;
       controller.abort('the time for this call is over');
-    }, timeoutMs);
+    }, remainingMs);
     try {
-      const request = { method: 'tools/call' as const, params: { name: tool, arguments: args } };
+      const request = {
+        method: 'tools/call' as const,
+        params: { name: call.tool, arguments: call.arguments },
+      };
       const answer = await this.#client.request(request, ResultSchema, {
         signal: controller.signal,
         timeout: neverMs,
@@ -190,7 +193,13 @@ export class Connection {
       this.#noteFault(error);
       const isResendable = httpFault(error)?.kind === 'session_lost';
       const isConnectionOpen = this.#client.transport !== undefined;
-      const facts = { alias, timeoutMs, isTimedOut, isConnectionOpen, redact: this.#deps.redact };
+      const facts = {
+        alias,
+        timeoutMs: call.timeoutMs,
+        isTimedOut,
+        isConnectionOpen,
+        redact: this.#deps.redact,
+      };
       return fail({ ...classifyFault(error, facts), isResendable });
     } finally {
       clearTimeout(timer);

@@ -82,15 +82,16 @@ export interface CallFacts {
 const checkFirst = 'the tool may have run: check its effect before you call it again';
 
 /** A call of which the server provably got nothing. */
-export const notSent = (
-  code: 'server_unavailable' | 'server_busy' | 'timeout',
-  message: string,
-): CallFault => ({
+export const notSent = (code: NotSentCode, message: string, details?: JsonObject): CallFault => ({
   code,
   message,
   sent: false,
   mayHaveExecuted: false,
+  ...(details === undefined ? {} : { details }),
 });
+
+/** Codes of calls that were not sent. */
+export type NotSentCode = 'server_unavailable' | 'server_busy' | 'timeout';
 
 const sent = (
   code: OutcomeCode,

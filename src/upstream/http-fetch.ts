@@ -17,7 +17,7 @@ export interface HttpFetchOptions {
   readonly onMessage: (message: JSONRPCMessage) => void;
   /** The server no longer knows the session of this connection. */
   readonly onSessionLost: () => void;
-  /** The stream for messages of the server is open again after a gap in which some may have been missed (O27). */
+  /** The stream for messages of the server had a gap, or is gone: some may have been missed (O27). */
   readonly onGap: () => void;
 }
 
@@ -290,6 +290,7 @@ export class HttpFetch {
           if (statusCode !== 200 || mediaType(response) !== 'text/event-stream') {
             void body.dump().catch(ignore);
             if (statusCode === 404 && 'mcp-session-id' in headers) return this.#options.onSessionLost();
+            if (hasListened) this.#options.onGap();
             // 405 is the usual way to offer no stream; a server in trouble (5xx, 429) may offer one later.
             if (statusCode < 500 && statusCode !== 429) return;
           } else {
@@ -302,6 +303,7 @@ export class HttpFetch {
           }
         } catch {
           // A stream that could not be opened, or carried nonsense, is tried again after a longer gap.
+          if (hasListened) this.#options.onGap();
         }
         const wasGood = openedMs !== undefined && performance.now() - openedMs > goodStreamMs;
         gapMs = wasGood
@@ -394,27 +396,23 @@ function mediaType({ headers }: Dispatcher.ResponseData): string | undefined {
 
 /** The text of a body, read no further than its bound. */
 function readBody({ headers, body }: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
-  const length = Number(headers['content-length']);
-  // The HTTP parser holds a body to its declared length.
-  if (length <= bytesMax) return body.text();
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
-    let bytes = Number.isNaN(length) ? 0 : length;
-    body.once('error', reject);
-    if (bytes > bytesMax) {
+    let bytes = 0;
+    const take = (length: number): void => {
+      bytes += length;
+      if (bytes <= bytesMax) return;
       reject(oversize());
       body.destroy();
-      return;
-    }
+    };
+    body.once('error', reject);
     body.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes <= bytesMax) chunks.push(chunk);
-      else {
-        reject(oversize());
-        body.destroy();
-      }
+      chunks.push(chunk);
+      take(chunk.length);
     });
     body.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    // A length that was announced spares the wait for the first byte too many.
+    if (Number(headers['content-length']) > bytesMax) take(Number(headers['content-length']));
   });
 }
 

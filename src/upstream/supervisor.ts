@@ -7,7 +7,7 @@ import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 import { Bulkhead } from './bulkhead.ts';
 import { type ConnectFailure, listFailure } from './connect-failure.ts';
 import { Connection } from './connection.ts';
-import { type CallFault, notSent, unavailable } from './fault.ts';
+import { type CallFault, type NotSentCode, notSent, unavailable } from './fault.ts';
 import type { ServerSettings, ServerStatus } from './settings.ts';
 
 /** What supervisors need from outside. */
@@ -38,6 +38,8 @@ interface Link {
 
 /** A burst of notices that tools have changed is answered by one look. */
 const listDebounceMs = 100;
+/** What a caller that was refused for want of a place is told to wait. */
+const busyRetryMs = 1_000;
 
 /**
  * Keeps one server connected: one try at a time, growing gaps between tries that fail, and a new process or session
@@ -135,7 +137,7 @@ export class Supervisor {
     const startedMs = this.#deps.monotonicMs();
     if (!this.#bulkhead.tryEnter()) {
       const entry = await this.#bulkhead.enter(call.timeoutMs);
-      if (entry === 'full') return this.#notSent('server_busy', this.#busy());
+      if (entry === 'full') return failedAttempt(this.#busy(), 0);
       if (entry === 'closed') return this.#notSent('server_unavailable', this.unavailability());
       if (entry === 'timed_out')
         return this.#notSent('timeout', this.#tooLate(call, 'all of its places were taken'));
@@ -155,7 +157,7 @@ export class Supervisor {
       if (remainingMs <= 0) return this.#notSent('timeout', this.#tooLate(call, 'it was still connecting'));
 
       const sentMs = this.#deps.monotonicMs();
-      const answer = await link.connection.callTool(call.tool, call.arguments, remainingMs);
+      const answer = await link.connection.callTool(call, remainingMs);
       const upstreamMs = this.#msSince(sentMs);
       if (answer.ok) return { kind: 'answered', result: answer.value, upstreamMs };
       // RL-12: a lost session was refused before anything ran, so one more sending is safe even for a write.
@@ -180,9 +182,11 @@ export class Supervisor {
     if (this.#isStopped) return Promise.resolve();
     clearTimeout(this.#retryTimer);
     this.#nextTryAtMs = undefined;
-    this.#attempt ??= this.#tryOnce().finally(() => {
-      this.#attempt = undefined;
-    });
+    this.#attempt ??= this.#tryOnce()
+      .catch((error: unknown) => this.#broke(error))
+      .finally(() => {
+        this.#attempt = undefined;
+      });
     return this.#attempt;
   }
 
@@ -233,6 +237,17 @@ export class Supervisor {
       exitCode: this.#exitCode,
       attempt: this.#attempts,
     });
+    this.#tryAgainIn(this.#gapMs(this.#failures));
+    this.#markFirstListing();
+  }
+
+  /** A bug of ours, met while connecting, is a trouble of this server alone too. */
+  #broke(error: unknown): void {
+    const detail = error instanceof Error ? error.message : String(error);
+    this.#deps.log.error('server.supervisor_failed', { alias: this.alias, detail: this.#shown(detail) });
+    this.#isFailing = true;
+    this.#failure = { stage: 'connect', reason: 'callgate itself failed while it connected' };
+    this.#failures++;
     this.#tryAgainIn(this.#gapMs(this.#failures));
     this.#markFirstListing();
   }
@@ -371,16 +386,17 @@ export class Supervisor {
     return this.#failure?.reason ?? 'it is still starting';
   }
 
-  #busy(): string {
+  #busy(): CallFault {
     const { concurrencyMax, queueMax } = this.#settings;
-    return `the server "${this.alias}" already runs ${concurrencyMax} calls and ${queueMax} wait; the call was not sent: try again later`;
+    const message = `the server "${this.alias}" already runs ${concurrencyMax} calls and ${queueMax} wait; the call was not sent: try again later`;
+    return notSent('server_busy', message, { retry_after_ms: busyRetryMs });
   }
 
   #tooLate(call: ToolCall, reason: string): string {
     return `the call was not sent to the server "${this.alias}" within ${call.timeoutMs} ms: ${reason}; try again later`;
   }
 
-  #notSent(code: Parameters<typeof notSent>[0], message: string): Attempt {
+  #notSent(code: NotSentCode, message: string): Attempt {
     return failedAttempt(notSent(code, message), 0);
   }
 

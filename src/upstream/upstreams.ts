@@ -1,3 +1,5 @@
+import { limits } from '../core/limits.ts';
+import { foreignText } from '../core/text.ts';
 import type { Attempt, ToolCall, Upstream } from '../dispatch/ports.ts';
 import { notSent, unavailable } from './fault.ts';
 import type { FaultyServer, ServerSettings, ServerStatus } from './settings.ts';
@@ -28,7 +30,7 @@ export function startUpstreams(
       stage: 'config',
       since: startedAtMs,
       attempts: 0,
-      lastError: reason,
+      lastError: foreignText(deps.redact(reason), limits.foreignMessageCharsMax),
     }),
   );
   for (const supervisor of supervisors.values()) supervisor.start();

@@ -257,6 +257,19 @@ describe('the stream of the server', () => {
   });
 });
 
+test.each([404, 400])(
+  'a session that is lost with its stream (HTTP %i) is replaced before anybody calls',
+  async (status) => {
+    const { peer, watched } = await start({ hasSessions: true, hasEvents: true, lostSessionStatus: status });
+    await peer.when(() => peer.openStreams === 1);
+    peer.forgetSessions();
+    peer.endStreams();
+    await watched.when(() => watched.lists.length === 2);
+    expect(peer.counts.initialize).toBe(2);
+    expect(textOf(await watched.call('echo', { text: 'a' }))).toBe('a');
+  },
+);
+
 describe('servers that cannot be reached', () => {
   test('a server that went away is noticed by the first call, refused in no time, and found again', async () => {
     const { peer, watched } = await start({}, { backoffMinMs: 10, backoffMaxMs: 20 });

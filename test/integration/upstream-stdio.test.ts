@@ -137,7 +137,7 @@ describe('the start (O14)', () => {
         server('mute', faultStdio('silent-initialize'), fast),
         server('early', faultStdio('exit-at-start=3')),
       ],
-      [{ alias: 'faulty', reason: '${TOKEN} is not set' }],
+      [{ alias: 'faulty', reason: 'the variable TOKEN is not set' }],
     );
     running.push(watched);
 

@@ -325,7 +325,7 @@ export class FaultHttpServer {
       else response.writeHead(200, { 'content-type': 'text/event-stream' }).end(rest);
     } else if (!this.#options.hasEvents) response.writeHead(405).end();
     else if (this.#options.hasSessions && !this.#sessions.has(String(request.headers['mcp-session-id']))) {
-      response.writeHead(404).end();
+      response.writeHead(this.#options.lostSessionStatus ?? 404).end();
     } else {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.flushHeaders();

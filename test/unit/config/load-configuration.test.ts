@@ -37,7 +37,7 @@ describe('what a file says is found in the configuration', () => {
             },
             algorithms: ['RS256', 'ES256', 'PS256', 'EdDSA'],
             profile: 'rfc9068',
-            scopeClaims: ['scope'],
+            scopeClaims: ['scope', 'scp'],
             scopeMap: {},
             grantsMax: undefined,
             lifetimeMaxS: 86_400,

@@ -12,7 +12,7 @@ import {
 
 const parse = (text: string) => parseJson(text, { depthMax: 64 });
 
-const valueOf = (text: string): JsonValue => {
+const read = (text: string): JsonValue => {
   const parsed = parse(text);
   if (!parsed.ok) throw new Error(parsed.error.message);
   return parsed.value;
@@ -29,13 +29,35 @@ describe('parseJson', () => {
     fc.assert(
       fc.property(fc.json({ depthSize: 'medium' }), fc.constantFrom(undefined, 2, '\t'), (text, space) => {
         const spaced = JSON.stringify(JSON.parse(text), undefined, space);
-        expect(valueOf(spaced)).toEqual(JSON.parse(spaced));
+        expect(read(spaced)).toEqual(JSON.parse(spaced));
       }),
     );
   });
 
   test('accepts no text that JSON.parse refuses, and reads the others alike', () => {
-    const pieces = fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '"a"', '\\', '\\u0041', '1', '-', '0', '.5', 'e3', ' ', '\n', 'true', 'nul', 'l', '\u0001');
+    const pieces = fc.constantFrom(
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"',
+      '"a"',
+      '\\',
+      '\\u0041',
+      '1',
+      '-',
+      '0',
+      '.5',
+      'e3',
+      ' ',
+      '\n',
+      'true',
+      'nul',
+      'l',
+      '\u0001',
+    );
     fc.assert(
       fc.property(fc.array(pieces, { maxLength: 12 }), (parts) => {
         const text = parts.join('');
@@ -48,8 +70,11 @@ describe('parseJson', () => {
   });
 
   test('reads long texts with long strings like short ones', () => {
-    const value = Array.from({ length: 2000 }, (_, index) => ({ name: `a name of some length ${index}`, text: 'a "b"\n' }));
-    expect(valueOf(JSON.stringify(value))).toEqual(value);
+    const value = Array.from({ length: 2000 }, (_, index) => ({
+      name: `a name of some length ${index}`,
+      text: 'a "b"\n',
+    }));
+    expect(read(JSON.stringify(value))).toEqual(value);
   });
 
   test.each([
@@ -76,9 +101,15 @@ describe('parseJson', () => {
     expect(messageOf(text)).toBe(message);
   });
 
-  test.each(['{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{"x":{"b":[{"a":1,"a":1}]}}'])('refuses the name that is twice in %s', (text) => {
-    expect(parse(text)).toMatchObject({ ok: false, error: { kind: 'duplicate_name', position: text.lastIndexOf('"', text.lastIndexOf(':') - 2) } });
-  });
+  test.each(['{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{"x":{"b":[{"a":1,"a":1}]}}'])(
+    'refuses the name that is twice in %s',
+    (text) => {
+      expect(parse(text)).toMatchObject({
+        ok: false,
+        error: { kind: 'duplicate_name', position: text.lastIndexOf('"', text.lastIndexOf(':') - 2) },
+      });
+    },
+  );
 
   test('shows no more than 64 printable characters of a duplicate name', () => {
     const name = `\\u0007${'n'.repeat(500)}`;
@@ -88,7 +119,10 @@ describe('parseJson', () => {
 
   test('refuses nesting over the limit and accepts it up to there', () => {
     expect(parseJson('[[[]]]', { depthMax: 3 }).ok).toBe(true);
-    expect(parseJson('[[[[]]]]', { depthMax: 3 })).toMatchObject({ ok: false, error: { kind: 'too_deep', position: 3 } });
+    expect(parseJson('[[[[]]]]', { depthMax: 3 })).toMatchObject({
+      ok: false,
+      error: { kind: 'too_deep', position: 3 },
+    });
     expect(parse('['.repeat(100_000))).toMatchObject({ ok: false, error: { kind: 'too_deep' } });
     expect(parseJson('5', { depthMax: 0 }).ok).toBe(true);
   });
@@ -99,12 +133,12 @@ describe('parseJson', () => {
   });
 
   test('lets lone surrogates pass', () => {
-    expect(valueOf('"\\ud800"')).toBe('\ud800');
-    expect(valueOf('"\ud800"')).toBe('\ud800');
+    expect(read('"\\ud800"')).toBe('\ud800');
+    expect(read('"\ud800"')).toBe('\ud800');
   });
 
   test('makes __proto__, constructor and prototype ordinary members (O22)', () => {
-    const value = valueOf('{"__proto__":{"isAdmin":true},"constructor":1,"prototype":2}') as object;
+    const value = read('{"__proto__":{"isAdmin":true},"constructor":1,"prototype":2}') as object;
     expect(Object.keys(value)).toEqual(['__proto__', 'constructor', 'prototype']);
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
     expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined();
@@ -113,20 +147,25 @@ describe('parseJson', () => {
   });
 
   test('stays linear on long runs of digits', () => {
-    expect(valueOf(`1${'0'.repeat(400_000)}1e-399995`)).toBe(1_000_000);
+    expect(read(`1${'0'.repeat(400_000)}1e-399995`)).toBe(1_000_000);
     expect(parse(`1${'0'.repeat(400_000)}1e-399980`)).toMatchObject({ ok: true });
   });
 });
 
 describe('numbers that a double rounds (SC-13)', () => {
-  test.each(['9007199254740993', '-9007199254740993', '1917043659912705296', '9.007199254740993e15', '90071992547409930e-1', '9007199254740993.0', '123456789012345678901'])(
-    '%s is kept exactly',
-    (text) => {
-      const value = valueOf(text);
-      expect(value).toBeInstanceOf(ExactNumber);
-      expect((value as ExactNumber).text).toBe(text);
-    },
-  );
+  test.each([
+    '9007199254740993',
+    '-9007199254740993',
+    '1917043659912705296',
+    '9.007199254740993e15',
+    '90071992547409930e-1',
+    '9007199254740993.0',
+    '123456789012345678901',
+  ])('%s is kept exactly', (text) => {
+    const value = read(text);
+    expect(value).toBeInstanceOf(ExactNumber);
+    expect((value as ExactNumber).text).toBe(text);
+  });
 
   test.each([
     ['9007199254740991', 9007199254740991],
@@ -138,13 +177,13 @@ describe('numbers that a double rounds (SC-13)', () => {
     ['0.30000000000000000001', 0.3],
     ['1e-999', 0],
   ])('%s is an ordinary number', (text, number) => {
-    expect(valueOf(text)).toBe(number);
+    expect(read(text)).toBe(number);
   });
 
   test('every whole number keeps its value', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }), (number) => {
-        const value = valueOf(String(number));
+        const value = read(String(number));
         expect(BigInt(canonicalJson(value))).toBe(number);
         if (canCarryExactNumbers) expect(BigInt(JSON.stringify(value))).toBe(number);
       }),
@@ -153,14 +192,16 @@ describe('numbers that a double rounds (SC-13)', () => {
 
   test('JSON.stringify writes all digits where the runtime can', () => {
     const id = canCarryExactNumbers ? '1917043659912705296' : '1917043659912705300';
-    expect(JSON.stringify({ ids: [valueOf('1917043659912705296')] })).toBe(`{"ids":[${id}]}`);
+    expect(JSON.stringify({ ids: [read('1917043659912705296')] })).toBe(`{"ids":[${id}]}`);
   });
 });
 
 describe('canonicalJson', () => {
   test('does not depend on the order of members or the spelling of numbers', () => {
-    expect(canonicalJson(valueOf('{"b":[1.0,1e2,-0],"a":{"d":"\\u00e9","c":null}}'))).toBe('{"a":{"c":null,"d":"é"},"b":[1,100,0]}');
-    expect(canonicalJson(valueOf('{"\\ud83d\\ude00":1,"\\ufb33":2,"a":3}'))).toBe('{"a":3,"😀":1,"\ufb33":2}');
+    expect(canonicalJson(read('{"b":[1.0,1e2,-0],"a":{"d":"\\u00e9","c":null}}'))).toBe(
+      '{"a":{"c":null,"d":"é"},"b":[1,100,0]}',
+    );
+    expect(canonicalJson(read('{"\\ud83d\\ude00":1,"\\ufb33":2,"a":3}'))).toBe('{"a":3,"😀":1,"\ufb33":2}');
     expect(canonicalJson({})).toBe('{}');
     expect(canonicalJson([])).toBe('[]');
   });
@@ -169,17 +210,22 @@ describe('canonicalJson', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = canonicalJson(value as JsonValue);
-        expect(canonicalJson(valueOf(text))).toBe(text);
+        expect(canonicalJson(read(text))).toBe(text);
         expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
       }),
     );
   });
 
   test('writes exact numbers as their digits, whatever their spelling', () => {
-    for (const text of ['9007199254740993', '9.007199254740993e15', '90071992547409930e-1', '0.9007199254740993E+16']) {
-      expect(canonicalJson(valueOf(`[${text}]`))).toBe('[9007199254740993]');
+    for (const text of [
+      '9007199254740993',
+      '9.007199254740993e15',
+      '90071992547409930e-1',
+      '0.9007199254740993E+16',
+    ]) {
+      expect(canonicalJson(read(`[${text}]`))).toBe('[9007199254740993]');
     }
-    expect(canonicalJson(valueOf('-12345678901234567891000'))).toBe('-12345678901234567891000');
+    expect(canonicalJson(read('-12345678901234567891000'))).toBe('-12345678901234567891000');
   });
 
   test('survives any nesting', () => {
@@ -189,12 +235,19 @@ describe('canonicalJson', () => {
   });
 
   test('keeps __proto__ as a member', () => {
-    expect(canonicalJson(valueOf('{"a":1,"__proto__":{"x":1}}'))).toBe('{"__proto__":{"x":1},"a":1}');
+    expect(canonicalJson(read('{"a":1,"__proto__":{"x":1}}'))).toBe('{"__proto__":{"x":1},"a":1}');
   });
 });
 
 test('only objects are JSON objects', () => {
-  expect([{}, [], null, 'a', new ExactNumber('1'), undefined].map(isJsonObject)).toEqual([true, false, false, false, false, false]);
+  expect([{}, [], null, 'a', new ExactNumber('1'), undefined].map(isJsonObject)).toEqual([
+    true,
+    false,
+    false,
+    false,
+    false,
+    false,
+  ]);
 });
 
 test('a step of a JSON Pointer escapes what RFC 6901 says', () => {

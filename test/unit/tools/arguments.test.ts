@@ -11,13 +11,22 @@ const refusal = (raw: JsonValue | undefined): string => {
 };
 
 describe('readArguments', () => {
-  test.each([undefined, null, '', '   ', '\n', '{}', 'null', ' null '])('takes %j as no arguments (O04)', (raw) => {
-    expect(readArguments(raw)).toEqual({ ok: true, value: { value: {}, parsed: {}, hasExactNumbers: false } });
-  });
+  test.each([undefined, null, '', '   ', '\n', '{}', 'null', ' null '])(
+    'takes %j as no arguments (O04)',
+    (raw) => {
+      expect(readArguments(raw)).toEqual({
+        ok: true,
+        value: { value: {}, parsed: {}, hasExactNumbers: false },
+      });
+    },
+  );
 
   test('takes an object as it is, text or not', () => {
     const value = { depth: '3', sheet: '1', off: false, tags: '["x"]', none: null };
-    expect(readArguments(value)).toEqual({ ok: true, value: { value, parsed: value, hasExactNumbers: false } });
+    expect(readArguments(value)).toEqual({
+      ok: true,
+      value: { value, parsed: value, hasExactNumbers: false },
+    });
     expect(readArguments(JSON.stringify(value))).toEqual(readArguments(value));
   });
 
@@ -27,7 +36,9 @@ describe('readArguments', () => {
       ok: true,
       value: { value: { sheet: '1' }, parsed: once, mended: 'unwrapped', hasExactNumbers: false },
     });
-    expect(refusal(JSON.stringify(JSON.stringify(once)))).toBe('the arguments must be a JSON object, not a string of 19 characters');
+    expect(refusal(JSON.stringify(JSON.stringify(once)))).toBe(
+      'the arguments must be a JSON object, not a string of 19 characters',
+    );
   });
 
   test.each([
@@ -42,11 +53,23 @@ describe('readArguments', () => {
     [5, 'the arguments must be a JSON object, not an integer'],
     [false, 'the arguments must be a JSON object, not a boolean'],
     ['9007199254740993', 'the arguments must be a JSON object, not an integer'],
-    ['{"id":', 'the arguments cannot be read: broken JSON at position 6: expected a value, but the text ends there'],
-    ['{"a":1}{"b":2}', 'the arguments cannot be read: broken JSON at position 7: expected the end of the text'],
-    ['{"a":1,}', 'the arguments cannot be read: broken JSON at position 7: expected a member name in double quotes'],
+    [
+      '{"id":',
+      'the arguments cannot be read: broken JSON at position 6: expected a value, but the text ends there',
+    ],
+    [
+      '{"a":1}{"b":2}',
+      'the arguments cannot be read: broken JSON at position 7: expected the end of the text',
+    ],
+    [
+      '{"a":1,}',
+      'the arguments cannot be read: broken JSON at position 7: expected a member name in double quotes',
+    ],
     ['{"a":NaN}', 'the arguments cannot be read: broken JSON at position 5: expected a value'],
-    ['{"a":1e999}', 'the arguments cannot be read: the number at position 5 is too large; only finite numbers are accepted'],
+    [
+      '{"a":1e999}',
+      'the arguments cannot be read: the number at position 5 is too large; only finite numbers are accepted',
+    ],
     ['{"a":1,"a":2}', 'the arguments cannot be read: the member name "a" appears twice, again at position 7'],
     [nested(65), 'the arguments cannot be read: nested deeper than 64 levels at position 320'],
   ])('refuses %j in words that the model can act on', (raw, message) => {
@@ -78,7 +101,8 @@ describe('readArguments', () => {
       expect(read).toMatchObject({ ok: true, value: { hasExactNumbers: true } });
       expect(JSON.stringify(read.ok && read.value.value)).toBe(text);
     } else {
-      const message = 'the number at /id has more digits than can be passed on exactly; send a string if the tool takes one';
+      const message =
+        'the number at /id has more digits than can be passed on exactly; send a string if the tool takes one';
       expect(read).toEqual({ ok: false, error: { path: '/id', message } });
     }
   });
@@ -91,7 +115,10 @@ describe('readArguments', () => {
 });
 
 test('a numeric copy has doubles in place of exact numbers and leaves the original alone', () => {
-  const parsed = parseJson('{"id":9007199254740993,"in":[1,{"__proto__":9007199254740993}],"s":"9007199254740993"}', { depthMax: 9 });
+  const parsed = parseJson(
+    '{"id":9007199254740993,"in":[1,{"__proto__":9007199254740993}],"s":"9007199254740993"}',
+    { depthMax: 9 },
+  );
   if (!parsed.ok) throw new Error(parsed.error.message);
   const before = JSON.stringify(parsed.value);
   expect(JSON.stringify(numericCopy(parsed.value))).toBe(

@@ -9,7 +9,11 @@ import expected from './schema-suite.expected.json' with { type: 'json' };
 interface Group {
   readonly description: string;
   readonly schema: JsonValue;
-  readonly tests: readonly { readonly description: string; readonly data: JsonValue; readonly valid: boolean }[];
+  readonly tests: readonly {
+    readonly description: string;
+    readonly data: JsonValue;
+    readonly valid: boolean;
+  }[];
 }
 
 /** What callgate does with a group or a test, where it is not what the suite asks for. */
@@ -23,7 +27,8 @@ const dialects = {
 };
 
 /** Every known failure: by dialect, file and name, its verdict and the reason. */
-const known: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>>> = expected;
+const known: Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>>> =
+  expected;
 
 function deviationsOf(group: Group, dialect: string): [name: string, verdict: Verdict][] {
   // Tools have objects as schemas; a boolean one is wrapped.
@@ -47,16 +52,23 @@ describeWithShared(suite, 'the official JSON Schema suite', () => {
       for (const file of files) {
         const groups = JSON.parse(readFileSync(sharedPath(`${suite}/${folder}/${file}`), 'utf8')) as Group[];
         const found = Object.fromEntries(groups.flatMap((group) => deviationsOf(group, dialect)));
-        const listed = Object.entries(known[folder]?.[file] ?? {}).map(([name, [verdict]]) => [name, verdict]);
+        const listed = Object.entries(known[folder]?.[file] ?? {}).map(([name, [verdict]]) => [
+          name,
+          verdict,
+        ]);
         expect(found, `${folder}/${file}`).toEqual(Object.fromEntries(listed));
       }
     });
   }
 
   test('every known failure has a reason, and those that accept invalid data are the two of SC-11', () => {
-    const entries = Object.values(known).flatMap((files) => Object.values(files).flatMap((names) => Object.entries(names)));
+    const entries = Object.values(known).flatMap((files) =>
+      Object.values(files).flatMap((names) => Object.entries(names)),
+    );
     for (const [name, [, reason]] of entries) expect(reason, name).toMatch(/^[A-Z]+-?\d*: \S/);
-    expect(new Set(entries.filter(([, [verdict]]) => verdict === 'accepts invalid').map(([name]) => name))).toEqual(
+    expect(
+      new Set(entries.filter(([, [verdict]]) => verdict === 'accepts invalid').map(([name]) => name)),
+    ).toEqual(
       new Set([
         'unevaluatedItems with nested items > with invalid additional item',
         'unevaluatedProperties with if/then/else, then not defined > when if is false and has unevaluated properties',

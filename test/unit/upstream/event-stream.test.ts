@@ -1,0 +1,51 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { EventStream, EventTooLarge, type ServerEvent } from '../../../src/upstream/event-stream.ts';
+
+function read(chunks: readonly Buffer[], charsMax = 1_000_000): ServerEvent[] {
+  const events: ServerEvent[] = [];
+  const stream = new EventStream(charsMax, (event) => events.push(event));
+  for (const chunk of chunks) stream.push(chunk);
+  return events;
+}
+
+const nothing = { id: undefined, type: 'message', retryMs: undefined };
+
+test('fields, comments and several lines of data are read', () => {
+  const text =
+    ': hello\nevent: note\nid: 7\nretry: 20\ndata: one\ndata:two\ndata\nother: x\n\ndata: unfinished';
+  expect(read([Buffer.from(text)])).toEqual([{ id: '7', type: 'note', retryMs: 20, data: 'one\ntwo\n' }]);
+});
+
+test('an event with an id alone counts, one with nothing does not', () => {
+  expect(read([Buffer.from('id: a\ndata:\n\n\n\nid\n\n')])).toEqual([
+    { ...nothing, id: 'a', data: '' },
+    { ...nothing, id: '', data: '' },
+  ]);
+});
+
+test('the same events come out however the bytes are cut, and whichever line ends are used', () => {
+  const data = ['grüße 🙂', 'a'.repeat(50), '{"x":1}'];
+  fc.assert(
+    fc.property(
+      fc.constantFrom('\n', '\r\n', '\r'),
+      fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 40 }),
+      (end, sizes) => {
+        const bytes = Buffer.from(data.map((text) => `data: ${text}${end}${end}`).join(''));
+        const chunks: Buffer[] = [];
+        for (let at = 0, n = 0; at < bytes.length; n += 1) {
+          const size = sizes[n % sizes.length] ?? 1;
+          chunks.push(bytes.subarray(at, at + size));
+          at += size;
+        }
+        expect(read(chunks).map((event) => event.data)).toEqual(data);
+      },
+    ),
+  );
+});
+
+test('an event over the bound is refused, in one line or in many, finished or not', () => {
+  expect(() => read([Buffer.from(`data: ${'x'.repeat(200)}`)], 100)).toThrow(EventTooLarge);
+  expect(() => read([Buffer.from('data: xxxxxxxxxx\n'.repeat(20))], 100)).toThrow(EventTooLarge);
+  expect(read([Buffer.from('data: xxxxxxxxxx\n\n'.repeat(20))], 100).length).toBe(20);
+});
