@@ -18,9 +18,13 @@ const pages = [
 await serveTools('docs', {
   search: {
     description: 'Searches the product handbook and returns the pages that mention a word.',
-    inputSchema: object({ query: { type: 'string', examples: ['refund'] }, limit: { type: 'integer', minimum: 1, maximum: 20 } }, [
-      'query',
-    ]),
+    inputSchema: object(
+      {
+        query: { type: 'string', examples: ['refund'] },
+        limit: { type: 'integer', minimum: 1, maximum: 20 },
+      },
+      ['query'],
+    ),
     run({ query, limit = 5 }) {
       const word = query.toLowerCase();
       const hits = pages.filter((page) => `${page.title} ${page.text}`.toLowerCase().includes(word));
@@ -30,9 +34,10 @@ await serveTools('docs', {
   },
   read_page: {
     description: 'Returns one page of the product handbook, with a link to it.',
-    inputSchema: object({ page: { type: 'string', description: 'An id that search returned.', examples: ['refunds'] } }, [
-      'page',
-    ]),
+    inputSchema: object(
+      { page: { type: 'string', description: 'An id that search returned.', examples: ['refunds'] } },
+      ['page'],
+    ),
     run({ page: id }) {
       const page = pages.find((candidate) => candidate.id === id);
       if (page === undefined) return refuse(`There is no page "${id}".`);

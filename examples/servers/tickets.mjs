@@ -9,9 +9,13 @@ const tickets = [
 await serveTools('tickets', {
   search: {
     description: 'Searches the tickets of customers and returns those whose title has a word.',
-    inputSchema: object({ query: { type: 'string' }, limit: { type: 'integer', minimum: 1, maximum: 20 } }, [
-      'query',
-    ]),
+    inputSchema: object(
+      {
+        query: { type: 'string', examples: ['refund'] },
+        limit: { type: 'integer', minimum: 1, maximum: 20 },
+      },
+      ['query'],
+    ),
     run({ query, limit = 5 }) {
       const word = query.toLowerCase();
       // The server's own rule, whatever its host allowed.
@@ -24,7 +28,10 @@ await serveTools('tickets', {
   },
   get_ticket: {
     description: 'Returns one ticket.',
-    inputSchema: object({ id: { type: 'string', description: 'For example T-1.' } }, ['id']),
+    inputSchema: object(
+      { id: { type: 'string', description: 'An id that search returned.', examples: ['T-1'] } },
+      ['id'],
+    ),
     run({ id }) {
       const ticket = tickets.find((candidate) => candidate.id === id);
       if (ticket === undefined) return refuse(`There is no ticket "${id}".`);

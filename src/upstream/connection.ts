@@ -23,7 +23,7 @@ import {
 } from './fault.ts';
 import { HttpFetch } from './http-fetch.ts';
 import type { ServerSettings } from './settings.ts';
-import { StdioTransport } from './stdio-transport.ts';
+import { NotSentError, StdioTransport } from './stdio-transport.ts';
 import { ListFault, readToolList, type ToolList } from './tool-list.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
@@ -45,7 +45,7 @@ export interface ConnectionDeps {
   readonly onToolsChanged: () => void;
 }
 
-/** A failed call. `isResendable`: refused because of the connection alone, so a new connection may send it again. */
+/** A failed call. `isResendable`: it did not get through this connection, and may be sent once more over a new one. */
 export type FailedCall = CallFault & { readonly isResendable: boolean };
 
 interface HttpLink {
@@ -72,7 +72,7 @@ export class Connection {
     this.#deps = deps;
     // No capabilities: each one would widen what the server may ask for (MT-17), and change its tool list.
     this.#client = new Client({ name: 'callgate', version }, { capabilities: {} });
-    this.#client.onclose = () => this.#lose('the connection ended');
+    this.#client.onclose = () => this.#lose(this.#endReason());
     this.#client.fallbackNotificationHandler = async ({ method }) => {
       if (method === 'notifications/tools/list_changed') deps.onToolsChanged();
     };
@@ -191,7 +191,7 @@ export class Connection {
       return fail({ ...fault, isResendable: false });
     } catch (error) {
       this.#noteFault(error);
-      const isResendable = httpFault(error)?.kind === 'session_lost';
+      const isResendable = error instanceof NotSentError || httpFault(error)?.kind === 'session_lost';
       const isConnectionOpen = this.#client.transport !== undefined;
       const facts = {
         alias,
@@ -269,6 +269,13 @@ export class Connection {
     } else await this.#stdio?.close();
   }
 
+  #endReason(): string {
+    if (this.#stdio === undefined) return 'the connection ended';
+    return this.exitCode === undefined
+      ? 'its process ended'
+      : `its process ended (exit code ${this.exitCode})`;
+  }
+
   #lose(reason: string): void {
     if (!this.#isOpen || this.#closing !== undefined) return;
     this.#isOpen = false;
@@ -278,7 +285,8 @@ export class Connection {
   /** Draws the conclusion of a failed exchange for the connection as a whole. */
   #noteFault(error: unknown): void {
     const fault = httpFault(error);
-    if (fault?.kind === 'unreachable') this.#lose(fault.message);
+    if (error instanceof NotSentError) this.#lose(this.#endReason());
+    else if (fault?.kind === 'unreachable') this.#lose(fault.message);
     else if (fault?.kind === 'cut' || fault?.kind === 'status') void this.#ping();
   }
 

@@ -58,7 +58,7 @@ export const rpcErrorCode = (error: unknown): number | undefined =>
 export const unsupportedVersionCode = -32022;
 /** The server wants its user to open a URL first (2025-11-25, URL elicitation). */
 const urlElicitationCode = -32042;
-/** JSON-RPC errors that say the request never reached the tool (security.md 6.3). */
+/** JSON-RPC errors that say the request never reached the tool. */
 const neverExecutedCodes: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602]);
 
 /** A failed attempt, but for the time it took. */
@@ -70,7 +70,7 @@ export interface CallFault {
   readonly details?: JsonObject;
 }
 
-/** What the connection itself knows about a call that was sent; error codes alone are ambiguous (mcp-sdk.md 3.5). */
+/** What the connection itself knows about a call that was sent; error codes alone are ambiguous. */
 export interface CallFacts {
   readonly alias: string;
   readonly timeoutMs: number;
@@ -106,7 +106,7 @@ const sent = (
   ...(details === undefined ? {} : { details }),
 });
 
-/** Says what an error means that a sent call ended with (security.md 6.3). */
+/** Says what an error means that a sent call ended with. */
 export function classifyFault(error: unknown, facts: CallFacts): CallFault {
   const { alias } = facts;
   if (facts.isTimedOut) {

@@ -5,6 +5,7 @@ import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { wellFormedAnswer } from './answer-faults.ts';
 import { EventStream, EventTooLarge } from './event-stream.ts';
 import { HttpFault } from './fault.ts';
+import { drain, errorCodeIn, isRecord, mediaType, oversize, readBody } from './http-body.ts';
 
 /** What the fetch of one HTTP connection needs to know. */
 export interface HttpFetchOptions {
@@ -24,15 +25,13 @@ export interface HttpFetchOptions {
 type Body = Dispatcher.ResponseData['body'];
 type OutgoingHeaders = Readonly<Record<string, string>>;
 
-/** Reads of a body that is only looked at for a code. */
-const errorBodyBytesMax = 65_536;
 /** How long a server may keep an answer's stream open after the answer. */
 const afterAnswerMs = 1_000;
 const resumeWaitMs = { usual: 1_000, max: 30_000 } as const;
 /** A stream that lasted this long was a good one: the gaps before the next tries start small again. */
 const goodStreamMs = 60_000;
 
-/** HTTP statuses that say, by contract, that nothing was run (security.md 6.3). */
+/** HTTP statuses that say, by contract, that nothing was run. */
 const refusals: Readonly<Record<number, string>> = {
   401: 'it refused the configured credentials (HTTP 401)',
   403: 'it refused the configured credentials (HTTP 403)',
@@ -46,7 +45,7 @@ const refusals: Readonly<Record<number, string>> = {
 /**
  * The `fetch` of one HTTP connection, made for the SDK's transport. Whatever a server does with a request, and in
  * whichever framing it answers, the transport gets exactly one JSON answer for it: the server's, or one that carries
- * an `HttpFault`. That leaves none of the SDK's calls waiting for a stream that has ended (mcp-sdk.md 3.2), and none
+ * an `HttpFault`. That leaves none of the SDK's calls waiting for a stream that has ended, and none
  * of its handlers behind. It knows one origin, follows no redirect and sends nothing twice.
  */
 export class HttpFetch {
@@ -74,7 +73,7 @@ export class HttpFetch {
             callback(error, null);
           } else callback(null, socket);
         }),
-      // Deadlines are the caller's; undici's own would end every call and stream after five minutes (mcp-sdk.md 3.2).
+      // Deadlines are the caller's; undici's own would end every call and stream after five minutes.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -88,7 +87,7 @@ export class HttpFetch {
     const headers = this.#headers(init.headers);
     switch (init.method) {
       case 'GET':
-        // The SDK's way of listening loses streams for good (mcp-sdk.md 6, 2098); it is told that there is none.
+        // The SDK's way of listening loses streams for good; it is told that there is none.
         if (!this.#isListening && !this.#closing.signal.aborted) void this.#listen(headers);
         return new Response(null, { status: 405 });
       case 'DELETE': {
@@ -127,7 +126,7 @@ export class HttpFetch {
     try {
       const response = await this.#request('POST', headers, body);
       if (response.statusCode >= 300) throw await this.#statusFault(response, headers);
-      void response.body.dump().catch(ignore);
+      drain(response.body);
       return accepted();
     } catch (error) {
       throw this.#faultOf(error);
@@ -178,7 +177,7 @@ export class HttpFetch {
       case 'text/event-stream':
         return this.#answerInStream(body, id, headers, signal);
       default:
-        void body.dump().catch(ignore);
+        drain(body);
         throw new HttpFault(
           'malformed',
           `it answered with HTTP ${statusCode} but without a JSON-RPC message`,
@@ -243,7 +242,7 @@ export class HttpFetch {
   async #resume(headers: OutgoingHeaders, lastId: string, signal: AbortSignal): Promise<Body> {
     const response = await this.#request('GET', listeningHeaders(headers, lastId), null, signal);
     if (response.statusCode === 200 && mediaType(response) === 'text/event-stream') return response.body;
-    void response.body.dump().catch(ignore);
+    drain(response.body);
     throw new HttpFault('cut', `the rest of its answer could not be fetched (HTTP ${response.statusCode})`);
   }
 
@@ -288,7 +287,7 @@ export class HttpFetch {
           const response = await this.#request('GET', listeningHeaders(headers, lastId));
           const { statusCode, body } = response;
           if (statusCode !== 200 || mediaType(response) !== 'text/event-stream') {
-            void body.dump().catch(ignore);
+            drain(body);
             if (statusCode === 404 && 'mcp-session-id' in headers) return this.#options.onSessionLost();
             if (hasListened) this.#options.onGap();
             // 405 is the usual way to offer no stream; a server in trouble (5xx, 429) may offer one later.
@@ -326,7 +325,7 @@ export class HttpFetch {
     if (!isSessionLost && refusal === undefined) {
       return new HttpFault('status', `it answered with HTTP ${statusCode}`, await errorCodeIn(response));
     }
-    void response.body.dump().catch(ignore);
+    drain(response.body);
     return isSessionLost
       ? new HttpFault('session_lost', 'it no longer knows the session')
       : new HttpFault('refused', refusal ?? '');
@@ -366,10 +365,6 @@ class AnswerResponse extends Response {
 
 const accepted = (): Response => new Response(null, { status: 202 });
 
-const ignore = (): void => {};
-
-const oversize = (): HttpFault => new HttpFault('oversize', 'its answer is larger than the limit');
-
 function configuredHeaders({ url, headers }: HttpFetchOptions): OutgoingHeaders {
   const configured: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) configured[name.toLowerCase()] = value;
@@ -389,48 +384,6 @@ function listeningHeaders(headers: OutgoingHeaders, lastId: string | undefined):
   };
 }
 
-function mediaType({ headers }: Dispatcher.ResponseData): string | undefined {
-  const type = headers['content-type'];
-  return typeof type === 'string' ? type.split(';', 1)[0]?.trim().toLowerCase() : undefined;
-}
-
-/** The text of a body, read no further than its bound. */
-function readBody({ headers, body }: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    const take = (length: number): void => {
-      bytes += length;
-      if (bytes <= bytesMax) return;
-      reject(oversize());
-      body.destroy();
-    };
-    body.once('error', reject);
-    body.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      take(chunk.length);
-    });
-    body.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
-    // A length that was announced spares the wait for the first byte too many.
-    if (Number(headers['content-length']) > bytesMax) take(Number(headers['content-length']));
-  });
-}
-
-/** The code of a JSON-RPC error in the body of an HTTP error, if there is one. */
-async function errorCodeIn(response: Dispatcher.ResponseData): Promise<number | undefined> {
-  if (mediaType(response) !== 'application/json') {
-    void response.body.dump().catch(ignore);
-    return undefined;
-  }
-  try {
-    const message: unknown = JSON.parse(await readBody(response, errorBodyBytesMax));
-    const error = isRecord(message) && isRecord(message.error) ? message.error : {};
-    return Number.isSafeInteger(error.code) ? (error.code as number) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 function parseMessage(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -438,9 +391,6 @@ function parseMessage(text: string): unknown {
     throw new HttpFault('malformed', 'its answer is not JSON');
   }
 }
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null;
 
 /** Some servers send the id back as a string. */
 const isAnswerTo = (message: unknown, id: number): message is Readonly<Record<string, unknown>> =>

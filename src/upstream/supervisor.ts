@@ -160,7 +160,7 @@ export class Supervisor {
       const answer = await link.connection.callTool(call, remainingMs);
       const upstreamMs = this.#msSince(sentMs);
       if (answer.ok) return { kind: 'answered', result: answer.value, upstreamMs };
-      // RL-12: a lost session was refused before anything ran, so one more sending is safe even for a write.
+      // RL-12: it was refused with its session, or never written, so one more sending is safe even for a write.
       if (answer.error.isResendable && !isResent) continue;
       return failedAttempt(answer.error, upstreamMs);
     }

@@ -1,21 +1,13 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { repositoryFolder, startCallgate } from '../support/callgate.ts';
 import { exampleConfig } from '../support/example-config.ts';
 import { functionCall, message, startModelServer } from '../support/model-server.ts';
+import { describeWithProgram } from '../support/programs.ts';
 
 const loopFile = join(repositoryFolder, 'examples/loop.py');
-
-function hasPython(): boolean {
-  try {
-    execFileSync('python3', ['--version']);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 function runLoop(
   question: string,
@@ -31,10 +23,7 @@ function runLoop(
   return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })));
 }
 
-// In CI python3 has to be there: a skipped test would hide a loop that no longer works.
-const describePython = hasPython() || process.env.CI === 'true' ? describe : describe.skip;
-
-describePython('the loop in Python (needs python3 on the PATH)', () => {
+describeWithProgram('python3', 'the loop in Python', () => {
   test('asks the model, runs its calls through callgate, and prints its last words', async () => {
     const model = await startModelServer([
       [

@@ -73,7 +73,7 @@ const filesystemSamples = (folder: string): readonly Sample[] => {
   return [
     ['write_file', { path: note, content: 'one\ntwo\n' }, /Successfully wrote/],
     ['read_file', { path: note }, /one/],
-    ['read_text_file', { path: note, tail: 1 }, /two/],
+    ['read_text_file', { path: note, tail: 2 }, /two/],
     ['read_multiple_files', { paths: [note] }, /one/],
     ['edit_file', { path: note, edits: [{ oldText: 'two', newText: 'three' }] }, /three/],
     ['read_media_file', { path: join(folder, 'dot.png') }, /\[image image\/png, 3 bytes, attached\]/],

@@ -66,7 +66,10 @@ describe('the story of a host with two servers that both offer `search`', () => 
         '[product handbook] Searches the product handbook and returns the pages that mention a word.',
       parameters: {
         type: 'object',
-        properties: { query: { type: 'string' }, limit: { type: 'integer', minimum: 1, maximum: 20 } },
+        properties: {
+          query: { type: 'string', examples: ['refund'] },
+          limit: { type: 'integer', minimum: 1, maximum: 20 },
+        },
         required: ['query'],
         additionalProperties: false,
       },
@@ -223,7 +226,7 @@ describe('the story of a host with two servers that both offer `search`', () => 
     if (before === undefined) throw new Error('the docs server did not record its execution');
 
     process.kill(before.pid, 'SIGKILL');
-    await gate.logged((line) => line.event === 'server.lost' && line.alias === 'docs');
+    await gate.logged((line) => line.event === 'server.connection_lost' && line.alias === 'docs');
 
     const [after] = await ranDuring(async () => {
       expect((await ask()).envelope.ok).toBe(true);

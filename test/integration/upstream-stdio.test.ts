@@ -68,6 +68,18 @@ describe('a stdio server that dies', () => {
     }
   });
 
+  test('between two calls costs at most the next one, and never with a wrong word about it', async () => {
+    const watched = await start();
+    for (let n = 0; n < 5; n++) {
+      process.kill(await pidOf(watched), 'SIGKILL');
+      // Written to a dead process or a new one: either it was provably not sent and goes to the new one, or it is lost.
+      const attempt = await watched.call('echo', { text: 'again' });
+      if (attempt.kind === 'failed') expect(attempt).toMatchObject({ code: 'connection_lost' });
+    }
+    await watched.when(() => watched.events('server.connected').length >= 6);
+    expect(textOf(await watched.call('echo', { text: 'in the end' }))).toBe('in the end');
+  });
+
   test('with its last words is understood', async () => {
     const watched = await start();
     expect(textOf(await watched.call('answer_then_exit'))).toBe('last words');
@@ -182,6 +194,7 @@ describe('the start (O14)', () => {
       server('one', faultStdio()),
       server('mute', faultStdio('silent-initialize', 'ignore-sigterm', 'ignore-stdin-end')),
     ]);
+    running.push(watched);
     await watched.when(() => watched.lists.length === 1);
     const pid = await pidOf(watched);
     const waiting = watched.call('never');

@@ -145,7 +145,7 @@ export async function startCallgate(
 export async function startDev(args: readonly string[] = []): Promise<Callgate> {
   const folder = mkdtempSync(join(tmpdir(), 'callgate-test-'));
   const executionsLog = join(folder, 'executions.jsonl');
-  const child = spawn(process.execPath, [cli, 'dev', '--port', '0', ...args], {
+  const child = spawn(process.execPath, [cli, 'dev', '--port', '0', '--log-level', 'info', ...args], {
     cwd: folder,
     env: { ...process.env, EXECUTIONS_LOG: executionsLog },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -262,29 +262,27 @@ async function attach(
   };
 }
 
-/** Reads both pipes of a child and keeps the JSON lines apart from the rest. */
+/** Reads both pipes of a child, and their lines of JSON apart from the rest. */
 function readOutput(child: ChildProcess) {
-  let stdout = '';
-  let stderr = '';
-  let unfinished = '';
+  const written = { stdout: '', stderr: '' };
   const lines: LogLine[] = [];
   const waiting = new Set<(line: LogLine) => void>();
-  child.stderr?.on('data', (chunk) => {
-    stderr += chunk;
-  });
-  child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
-    stdout += chunk;
-    const parts = (unfinished + chunk).split('\n');
-    unfinished = parts.pop() ?? '';
-    for (const part of parts.filter((text) => text.startsWith('{'))) {
-      const line = JSON.parse(part) as LogLine;
-      lines.push(line);
-      for (const look of waiting) look(line);
-    }
-  });
+  for (const name of ['stdout', 'stderr'] as const) {
+    let unfinished = '';
+    child[name]?.setEncoding('utf8').on('data', (chunk: string) => {
+      written[name] += chunk;
+      const parts = (unfinished + chunk).split('\n');
+      unfinished = parts.pop() ?? '';
+      for (const part of parts.filter((text) => text.startsWith('{'))) {
+        const line = JSON.parse(part) as LogLine;
+        lines.push(line);
+        for (const look of waiting) look(line);
+      }
+    });
+  }
   return {
-    stdout: () => stdout,
-    stderr: () => stderr,
+    stdout: () => written.stdout,
+    stderr: () => written.stderr,
     logs: (): readonly LogLine[] => lines,
     logged: (fits: (line: LogLine) => boolean): Promise<LogLine> => {
       const past = lines.find(fits);

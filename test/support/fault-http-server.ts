@@ -39,7 +39,7 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
     const write = stream();
     write({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'working' } });
     write({ jsonrpc: '2.0', id: 'roots-1', method: 'roots/list' });
-    server.whenAnswered('roots-1').then((answer) => {
+    void server.whenAnswered('roots-1').then((answer) => {
       write(result({ ...text('got it'), structuredContent: answer }));
       response.end();
     });

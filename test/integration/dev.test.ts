@@ -1,0 +1,53 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Callgate, startDev, until } from '../support/callgate.ts';
+import { describeWithProgram } from '../support/programs.ts';
+
+const run = promisify(execFile);
+
+describeWithProgram('curl', '`callgate dev`, as `npm start` runs it', () => {
+  let gate: Callgate;
+
+  beforeAll(async () => {
+    gate = await startDev();
+    await until(() => gate.stdout().includes('a first call:'));
+  });
+  afterAll(async () => {
+    expect(await gate.stop('SIGINT')).toBe(0);
+  });
+
+  test('prints its URL, a token and the declared tools of both example servers', () => {
+    expect(gate.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(gate.stdout()).toContain(gate.url);
+    for (const name of ['docs__search', 'docs__read_page', 'tickets__search', 'tickets__create_ticket']) {
+      expect(gate.stdout()).toContain(name);
+    }
+    expect(gate.stdout()).not.toContain('crash_for_test');
+  });
+
+  test('prints a curl line that works when it is pasted', async () => {
+    const line = gate
+      .stdout()
+      .split('\n')
+      .find((candidate) => candidate.startsWith('curl '));
+    const { stdout } = await run('sh', ['-c', line ?? '']);
+
+    const item = JSON.parse(stdout);
+    expect(item).toMatchObject({ type: 'function_call_output', call_id: 'call_1' });
+    expect(JSON.parse(item.output).ok).toBe(true);
+  });
+
+  test('accepts the tokens that `callgate token` makes, with just the scopes that were asked for', async () => {
+    const reader = await gate.token(['tools:docs:*', 'tools:tickets:*:read']);
+    const { body } = await gate.get<{ tools: readonly { name: string }[] }>('/v1/declarations', {
+      token: reader,
+    });
+    expect(body.tools.map((tool) => tool.name)).toEqual([
+      'docs__read_page',
+      'docs__search',
+      'tickets__get_ticket',
+      'tickets__search',
+    ]);
+  });
+});
