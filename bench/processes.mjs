@@ -40,10 +40,12 @@ export async function startProgram({ folder, name, script, args, env, request })
     stdio: ['ignore', log, log],
   });
   const exited = once(child, 'exit');
-  process.once('exit', () => child.kill('SIGKILL'));
+  const killAtExit = () => child.kill('SIGKILL');
+  process.once('exit', killAtExit);
   const stop = async () => {
     child.kill('SIGTERM');
     await exited;
+    process.off('exit', killAtExit);
   };
 
   let listeningMs;

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { uuidv7 } from 'uuidv7';
 import { createAuthenticator } from './auth/bearer.ts';
 import { resourceMetadata } from './auth/resource-metadata.ts';
 import type { Configuration } from './config/configuration.ts';
@@ -10,6 +9,7 @@ import { Admission } from './http/admission.ts';
 import { createApp } from './http/app.ts';
 import type { Readiness, Service } from './http/context.ts';
 import { type Listener, listen, listenPlain } from './http/listener.ts';
+import { newUuidV7 } from './ids.ts';
 import { openLiveRegistry } from './live-registry.ts';
 import { createCallObserver } from './telemetry/call-observer.ts';
 import type { FlushableLog } from './telemetry/log.ts';
@@ -43,7 +43,7 @@ export async function startService(configuration: Configuration, log: FlushableL
     upstream: upstreams,
     observer: createCallObserver(log, metrics),
     clock: { monotonicMs: () => performance.now() },
-    newId: uuidv7,
+    newId: () => newUuidV7(Date.now()),
     hideForbidden: configuration.hideForbidden,
     aliases: [...configuration.servers, ...configuration.faultyServers].map(({ alias }) => alias),
   };

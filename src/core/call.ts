@@ -7,13 +7,13 @@ export interface FunctionCall {
   /** The declared name as the model wrote it. */
   readonly name: string;
   /** The alias, where the provider keeps it apart from the name. */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** As emitted: usually a JSON text, sometimes an object, sometimes nothing. */
   readonly arguments: JsonValue | undefined;
   /** Members of the intent that its output has to carry again (`caller` in Responses). */
-  readonly echo?: JsonObject;
+  readonly echo?: JsonObject | undefined;
   /** The intent's own type, where a format has several kinds of calls (`custom_tool_call` in Responses). */
-  readonly kind?: string;
+  readonly kind?: string | undefined;
 }
 
 /** The name under which a call is looked up: a namespace and the rest are the same key as the whole name. */

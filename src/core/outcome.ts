@@ -8,7 +8,7 @@ export type ContentBlock = JsonObject & { readonly type: string };
 export interface ToolResult {
   readonly content: readonly ContentBlock[];
   /** Present only when the server sent it; any JSON value (MCP 2026-07-28). */
-  readonly structuredContent?: JsonValue;
+  readonly structuredContent?: JsonValue | undefined;
   readonly isError: boolean;
 }
 

@@ -1,6 +1,7 @@
 /** Control characters, and the invisible characters that reorder or hide text (bidi, tags, zero width). */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const unprintable = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
+const unprintable =
+  /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
 
 /** Makes foreign text safe to stand in a log line or a message: one line, no control or hidden characters. */
 export const printable = (text: string): string =>
@@ -19,4 +20,5 @@ export function truncate(text: string, charsMax: number): string {
 }
 
 /** Text of another party for a message: printable, cut, never empty. */
-export const foreignText = (text: string, charsMax: number): string => truncate(printable(text).trim(), charsMax) || '(no text)';
+export const foreignText = (text: string, charsMax: number): string =>
+  truncate(printable(text).trim(), charsMax) || '(no text)';

@@ -1,22 +1,28 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { authorise } from '../access/authorise.ts';
 import { type FunctionCall, lookupName } from '../core/call.ts';
 import { capResult } from '../core/cap.ts';
 import { canonicalJson } from '../core/json.ts';
-import { limits } from '../core/limits.ts';
-import { failed, type Outcome, succeeded } from '../core/outcome.ts';
-import { numericCopy, readArguments } from '../tools/arguments.ts';
+import { type Outcome, succeeded } from '../core/outcome.ts';
+import { numericCopy, type ReadArguments, readArguments } from '../tools/arguments.ts';
 import type { Binding } from '../tools/registry.ts';
-import { attemptFailed, forbidden, invalidArguments, toolError, unknownTool, unreadableArguments } from './outcomes.ts';
+import {
+  attemptFailed,
+  forbidden,
+  invalidArguments,
+  toolError,
+  unknownTool,
+  unreadableArguments,
+  unusableSchema,
+} from './outcomes.ts';
 import type { Attempt, Caller, DispatchPorts, SettledCall } from './ports.ts';
 
 /** What the pipeline learned on its way, whether or not it came to its end. */
 interface Progress {
-  outcome: Outcome;
-  binding?: Binding;
-  argumentsHash?: string;
-  mended?: string;
-  attempt?: Attempt;
+  readonly outcome: Outcome;
+  readonly binding: Binding | undefined;
+  readonly arguments: ReadArguments | undefined;
+  readonly attempt: Attempt | undefined;
 }
 
 /**
@@ -30,61 +36,62 @@ export async function dispatch(
 ): Promise<SettledCall> {
   const startedMs = ports.clock.monotonicMs();
   const id = ports.newId();
-  const progress = await run(call, caller, ports);
+  const { outcome, binding, arguments: read, attempt } = await run(call, caller, ports);
   const settled: SettledCall = {
     id,
     call,
-    outcome: progress.outcome,
+    outcome,
     // AZ-3: the way a hidden tool's outputs are written would show that it is there.
-    render: progress.outcome.error?.code === 'unknown_tool' ? undefined : progress.binding?.policy.render,
-    attempts: progress.attempt === undefined ? 0 : 1,
+    render: outcome.error?.code === 'unknown_tool' ? undefined : binding?.policy.render,
+    attempts: attempt === undefined ? 0 : 1,
     durationMs: ports.clock.monotonicMs() - startedMs,
   };
   ports.observer.callFinished({
-    ...settled,
+    settled,
     caller,
-    binding: progress.binding,
-    argumentsHash: progress.argumentsHash,
-    mended: progress.mended,
-    upstreamMs: progress.attempt?.upstreamMs ?? 0,
+    binding,
+    argumentsHash: read === undefined ? undefined : sha256(canonicalJson(read.parsed)),
+    mended: read?.mended,
+    upstreamMs: attempt?.upstreamMs ?? 0,
   });
   return settled;
 }
 
 async function run(call: FunctionCall, caller: Caller, ports: DispatchPorts): Promise<Progress> {
   const binding = ports.registry().find(lookupName(call));
-  if (binding === undefined) return { outcome: unknownTool(call, caller, ports) };
+  if (binding === undefined) return ended(unknownTool(call, caller, ports));
 
   const right = authorise(caller.actor, binding.target);
   if (!right.allowed) {
     // AZ-3: with hideForbidden a tool that may not be called looks exactly like one that is not there.
     const outcome = ports.hideForbidden ? unknownTool(call, caller, ports) : forbidden(right.missing);
-    return { outcome, binding };
+    return ended(outcome, binding);
   }
 
-  const read = readArguments(call.arguments, { charsMax: limits.argumentsCharsMax });
-  if (!read.ok) return { outcome: unreadableArguments(read.error, caller), binding };
-  const { value, parsed, mended, hasExactNumbers } = read.value;
-  const known = {
-    binding,
-    argumentsHash: sha256(canonicalJson(parsed)),
-    ...(mended === undefined ? {} : { mended }),
-  };
+  const read = readArguments(call.arguments);
+  if (!read.ok) return ended(unreadableArguments(read.error, caller), binding);
 
+  const { value, hasExactNumbers } = read.value;
   const findings = binding.checkArguments(hasExactNumbers ? numericCopy(value) : value);
-  if (!findings.ok)
-    return { ...known, outcome: failed('server_unavailable', findings.error, { retryable: false }) };
-  if (findings.value.length > 0) return { ...known, outcome: invalidArguments(findings.value, caller) };
+  if (!findings.ok) return ended(unusableSchema(findings.error, binding), binding, read.value);
+  if (findings.value.length > 0) return ended(invalidArguments(findings.value, caller), binding, read.value);
 
-  const { timeoutMs } = binding.policy;
+  const { alias, tool, policy } = binding;
   const attempt = await ports.upstream.callTool({
-    alias: binding.alias,
-    tool: binding.tool,
+    alias,
+    tool,
     arguments: value,
-    timeoutMs,
+    timeoutMs: policy.timeoutMs,
   });
-  return { ...known, attempt, outcome: settle(attempt, binding) };
+  return ended(settle(attempt, binding), binding, read.value, attempt);
 }
+
+const ended = (outcome: Outcome, binding?: Binding, read?: ReadArguments, attempt?: Attempt): Progress => ({
+  outcome,
+  binding,
+  arguments: read,
+  attempt,
+});
 
 function settle(attempt: Attempt, binding: Binding): Outcome {
   if (attempt.kind === 'failed') return attemptFailed(attempt, binding.alias);
@@ -93,4 +100,4 @@ function settle(attempt: Attempt, binding: Binding): Outcome {
   return result.isError ? toolError(result) : succeeded(result, warnings);
 }
 
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+const sha256 = (text: string): string => hash('sha256', text);

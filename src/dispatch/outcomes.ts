@@ -7,6 +7,7 @@ import { failed, type Outcome, type ToolResult } from '../core/outcome.ts';
 import { foreignText } from '../core/text.ts';
 import type { ArgumentFault } from '../tools/arguments.ts';
 import { describeFinding, type SchemaFinding } from '../tools/findings.ts';
+import type { Binding } from '../tools/registry.ts';
 import type { Attempt, Caller, DispatchPorts } from './ports.ts';
 
 /** A name that is not in the registry; where its server has never been seen, that is said instead. */
@@ -16,12 +17,12 @@ export function unknownTool(call: FunctionCall, caller: Caller, ports: DispatchP
   if (alias !== undefined && !ports.upstream.hasListed(alias) && hasGrantOn(caller.actor, alias)) {
     return failed('server_unavailable', ports.upstream.unavailability(alias), { details: { server: alias } });
   }
-  const near = ports
+  const visible = ports
     .registry()
     .near(name)
     .filter((binding) => authorise(caller.actor, binding.target).allowed)
-    .slice(0, limits.nearNamesMax)
     .map((binding) => binding.name);
+  const near = [...new Set(visible)].slice(0, limits.nearNamesMax);
   const hint =
     near.length > 0 ? `; did you mean ${near.join(' or ')}?` : '; call only tools that were declared to you';
   return failed('unknown_tool', `there is no tool named ${JSON.stringify(foreignText(name, 80))}${hint}`, {
@@ -50,6 +51,13 @@ export function invalidArguments(findings: readonly SchemaFinding[], caller: Cal
     { details: { findings: told.map((finding) => ({ ...finding })), ...declarationsChanged(caller) } },
   );
 }
+
+/** A tool whose schema passed the gate and still cannot be compiled: the schema is to blame, not the arguments. */
+export const unusableSchema = (reason: string, { alias }: Binding): Outcome =>
+  failed('server_unavailable', `this tool cannot be called: ${reason}`, {
+    retryable: false,
+    details: { server: alias },
+  });
 
 const declarationsChanged = (caller: Caller): JsonObject =>
   caller.declarationsChanged ? { declarations_changed: true } : {};

@@ -11,9 +11,9 @@ export interface Caller {
   readonly actor: Actor;
   readonly requestId: string;
   /** The caller's own name of the conversation (`Callgate-Run`). */
-  readonly run?: string;
+  readonly run: string | undefined;
   /** The caller's own name of the model answer (`Callgate-Turn`). */
-  readonly turn?: string;
+  readonly turn: string | undefined;
   /** Whether the caller showed a revision of the declarations that is no longer the current one. */
   readonly declarationsChanged: boolean;
 }
@@ -67,7 +67,8 @@ export interface Upstream {
 }
 
 /** What a finished call tells logs and metrics: names, codes and times, never values (AZ-8, SC-14). */
-export interface FinishedCall extends SettledCall {
+export interface FinishedCall {
+  readonly settled: SettledCall;
   readonly caller: Caller;
   readonly binding: Binding | undefined;
   /** SHA-256 of the parsed arguments, hex; absent when they were never read. */

@@ -104,13 +104,14 @@ function readItem(item: JsonObject, pointer: string): Result<FunctionCall, reado
       ? undefined
       : fields.text('namespace', limits.nameCharsMax, 'leave it out, or send it as the model did');
   if (fields.faults.length > 0) return fail(fields.faults);
+  const isCustom = item.type === 'custom_tool_call';
   return ok({
     callId,
     name,
-    ...(namespace === undefined ? {} : { namespace }),
-    arguments: item.type === 'custom_tool_call' ? item.input : item.arguments,
-    ...(item.caller === undefined || item.caller === null ? {} : { echo: { caller: item.caller } }),
-    ...(item.type === 'custom_tool_call' ? { kind: item.type } : {}),
+    namespace,
+    arguments: isCustom ? item.input : item.arguments,
+    echo: item.caller === undefined || item.caller === null ? undefined : { caller: item.caller },
+    kind: isCustom ? 'custom_tool_call' : undefined,
   });
 }
 

@@ -22,10 +22,10 @@ export function renderEnvelope(outcome: Outcome, takes: (part: MediaPart) => boo
   const structured = outcome.result === undefined ? undefined : structuredBesideText(outcome.result);
   const envelope = {
     ok: outcome.error === undefined,
-    ...(outcome.error === undefined ? {} : { error: errorMember(outcome.error) }),
+    error: outcome.error && errorMember(outcome.error),
     content: parts.map((part) => ({ type: 'text', text: textOf(part, takes) })),
-    ...(structured === undefined ? {} : { structured }),
-    ...(outcome.warnings === undefined ? {} : { warnings: outcome.warnings }),
+    structured,
+    warnings: outcome.warnings,
   };
   return {
     text: JSON.stringify(envelope),

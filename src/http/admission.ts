@@ -12,15 +12,16 @@ export class Admission {
     return this.#isClosed;
   }
 
-  /** Runs work that a drain waits for. */
-  async hold<T>(work: () => Promise<T> | T): Promise<T> {
+  /** Lets one request in, unless the service drains; who entered must `leave`. */
+  enter(): boolean {
+    if (this.#isClosed) return false;
     this.#running += 1;
-    try {
-      return await work();
-    } finally {
-      this.#running -= 1;
-      if (this.#running === 0) this.#onIdle?.();
-    }
+    return true;
+  }
+
+  leave(): void {
+    this.#running -= 1;
+    if (this.#running === 0) this.#onIdle?.();
   }
 
   /** Lets nothing more in; resolves when all work has left, or after `graceMs`. */

@@ -13,14 +13,12 @@ export function readCaller(
   service: Service,
 ): { caller: Caller; revision: string } {
   const revision = service.declarations.revision(actor, format);
-  const run = readNameHeader(request, 'callgate-run');
-  const turn = readNameHeader(request, 'callgate-turn');
   const shown = readNameHeader(request, 'callgate-revision');
   const caller: Caller = {
     actor,
     requestId,
-    ...(run === undefined ? {} : { run }),
-    ...(turn === undefined ? {} : { turn }),
+    run: readNameHeader(request, 'callgate-run'),
+    turn: readNameHeader(request, 'callgate-turn'),
     declarationsChanged: shown !== undefined && shown !== revision,
   };
   return { caller, revision };

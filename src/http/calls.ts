@@ -10,30 +10,30 @@ import type { Service } from './context.ts';
 import { Problem } from './problem.ts';
 import { choose, readJson, readQuery, requireJsonAccepted } from './request.ts';
 
+const callParameters = { render: 'one' } as const;
 const renders: readonly Render[] = ['envelope', 'text'];
 
 /** `POST /v1/calls`: one `function_call` item in, its `function_call_output` item out. */
 export async function postCall(request: Request, requestId: string, service: Service): Promise<Response> {
   const actor = await authenticate(request, service, requestId);
   requireJsonAccepted(request);
-  const query = readQuery(request, { render: 'one' });
-  const render = readRender(query.render);
+  const query = readQuery(request, callParameters);
+  const render = readRender(query('render'));
   const body = await readJson(request, service.limits.bodyBytesMax);
   const read = nativeFormat.readIntent(body);
   if (!read.ok) throw unreadableBody(read.error);
   const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
   const settled = await dispatch(read.value, caller, service.dispatch);
-  return new Response(JSON.stringify(outputOf(settled, nativeFormat, render)), {
-    headers: {
-      'content-type': 'application/json',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-      'callgate-id': settled.id,
-      'callgate-status': settled.outcome.status,
-      'callgate-revision': revision,
-      ...(settled.outcome.error === undefined ? {} : { 'callgate-code': settled.outcome.error.code }),
-    },
-  });
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    'cache-control': 'no-store',
+    'x-request-id': requestId,
+    'callgate-id': settled.id,
+    'callgate-status': settled.outcome.status,
+    'callgate-revision': revision,
+  };
+  if (settled.outcome.error !== undefined) headers['callgate-code'] = settled.outcome.error.code;
+  return new Response(JSON.stringify(outputOf(settled, nativeFormat, render)), { headers });
 }
 
 /** How a request may ask for its outputs to be written. */

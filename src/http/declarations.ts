@@ -15,10 +15,10 @@ export async function getDeclarations(
   const actor = await authenticate(request, service, requestId);
   requireJsonAccepted(request);
   const query = readQuery(request, { format: 'one', server: 'many', tool: 'many' });
-  const format = readFormat(query.format);
+  const format = readFormat(query('format'));
   const body = service.declarations.body(actor, format, {
-    servers: readPatterns('server', query.server),
-    tools: readPatterns('tool', query.tool),
+    servers: readPatterns('server', query('server')),
+    tools: readPatterns('tool', query('tool')),
   });
   const headers = {
     etag: body.etag,

@@ -24,9 +24,9 @@ const lingerMs = 1_000;
 /** A listening socket with its server. */
 export interface Listener {
   readonly url: string;
-  /** Stops listening and waits for the requests in work; idle connections are closed at once. */
+  /** Stops listening; resolves when every connection has ended. */
   close(): Promise<void>;
-  /** Ends every connection, whatever is going on in it. */
+  /** Ends every connection once the answers that are finished are written. */
   closeNow(): void;
 }
 
@@ -53,8 +53,13 @@ export function listen(
   // RFC 9110 10.1.1: an expectation that is not known may be ignored.
   server.on('checkExpectation', serve);
   server.on('connect', (_request, socket: Duplex) => refuse(socket, noProxy));
+  const answers = new WeakMap<Duplex, ServerResponse>();
+  server.on('request', (request, response) => answers.set(request.socket, response));
   server.on('clientError', (error, socket) => {
-    if (socket.writable && codeOf(error) !== 'ECONNRESET') refuse(socket, clientProblem(codeOf(error)));
+    const answer = answers.get(socket);
+    // What comes after a whole request does not take its answer away: its call may have run.
+    if (answer?.req.complete && !answer.closed) answer.once('close', () => socket.destroy());
+    else if (socket.writable && codeOf(error) !== 'ECONNRESET') refuse(socket, clientProblem(codeOf(error)));
     else socket.destroy();
   });
   return start(server, address);
@@ -76,19 +81,11 @@ async function start(server: Server, { host, port }: { host: string; port: numbe
   await once(server, 'listening');
   const bound = server.address() as AddressInfo;
   const name = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
-  let isClosing = false;
-  server.on('request', (_request, response: ServerResponse) => {
-    // A connection that is kept alive becomes idle only now, and would hold the end up until its client leaves.
-    response.once('close', () => isClosing && setImmediate(() => server.closeIdleConnections()));
-  });
   return {
     url: `http://${name}:${bound.port}`,
     close: async () => {
-      if (!server.listening) return;
-      isClosing = true;
       const closed = once(server, 'close');
       server.close();
-      server.closeIdleConnections();
       await closed;
     },
     // Not at once: an answer that has just been finished is still to be written.

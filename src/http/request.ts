@@ -69,34 +69,32 @@ async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array
 }
 
 const tooLarge = (bytesMax: number): Problem =>
-  new Problem('payload_too_large', `the body is larger than ${bytesMax} bytes; send less`, {
-    // The rest of the body is not read, so the connection cannot be used again.
-    headers: { connection: 'close' },
-  });
+  new Problem('payload_too_large', `the body is larger than ${bytesMax} bytes; send less`);
+
+/** The values of a query parameter, in their order. */
+type Query<Name extends string> = (name: Name) => readonly string[];
+
+const noValues: Query<string> = () => [];
 
 /** Reads the query. Unknown and repeated parameters are refused: a misspelt one would silently change nothing. */
 export function readQuery<Name extends string>(
   request: Request,
   known: Readonly<Record<Name, 'one' | 'many'>>,
-): Record<Name, readonly string[]> {
-  const values = Object.fromEntries(Object.keys(known).map((name) => [name, []])) as unknown as Record<
-    Name,
-    string[]
-  >;
+): Query<Name> {
   const start = request.url.indexOf('?');
-  if (start === -1) return values;
-  for (const [name, value] of new URLSearchParams(request.url.slice(start + 1))) {
+  if (start === -1) return noValues;
+  const query = new URLSearchParams(request.url.slice(start + 1));
+  for (const name of new Set(query.keys())) {
     if (!Object.hasOwn(known, name)) {
       const names = Object.keys(known);
       const hint = names.length === 0 ? 'this route takes none' : `this route takes ${names.join(', ')}`;
       throw badParameter(name.slice(0, 100), `unknown query parameter; ${hint}`);
     }
-    const list = values[name as Name];
-    if (known[name as Name] === 'one' && list.length > 0) throw badParameter(name, 'may stand only once');
-    if (list.length >= 100) throw badParameter(name, 'stands more than 100 times');
-    list.push(value);
+    const count = query.getAll(name).length;
+    if (known[name as Name] === 'one' && count > 1) throw badParameter(name, 'may stand only once');
+    if (count > 100) throw badParameter(name, 'stands more than 100 times');
   }
-  return values;
+  return (name) => query.getAll(name);
 }
 
 export const badParameter = (parameter: string, detail: string): Problem =>

@@ -18,10 +18,10 @@ export async function postTurn(request: Request, requestId: string, service: Ser
   const actor = await authenticate(request, service, requestId);
   requireJsonAccepted(request);
   const query = readQuery(request, { format: 'one', order: 'one', unknown: 'one', render: 'one' });
-  const format = readFormat(query.format);
-  const order = choose('order', query.order, orders, 'parallel');
-  const unknown = choose('unknown', query.unknown, unknowns, 'answer');
-  const render = readRender(query.render);
+  const format = readFormat(query('format'));
+  const order = choose('order', query('order'), orders, 'parallel');
+  const unknown = choose('unknown', query('unknown'), unknowns, 'answer');
+  const render = readRender(query('render'));
   const body = await readJson(request, service.limits.turnBytesMax);
   const read = format.readTurn(body);
   if (!read.ok) throw unreadableBody(read.error);

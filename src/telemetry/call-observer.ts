@@ -4,7 +4,8 @@ import type { Metrics } from './metrics.ts';
 
 /** Writes each finished call to the log, as its audit line (AZ-8), and to the metrics. */
 export const createCallObserver = (log: EventLog, metrics: Metrics): CallObserver => ({
-  callFinished({ id, call, outcome, caller, binding, durationMs, upstreamMs, argumentsHash, mended }) {
+  callFinished({ settled, caller, binding, upstreamMs, argumentsHash, mended }) {
+    const { id, call, outcome, durationMs } = settled;
     const { actor } = caller;
     const code = outcome.error?.code;
     log.info('call.finished', {

@@ -20,9 +20,7 @@ export function readCallResult(answer: Readonly<Record<string, unknown>>): Resul
   return ok({
     content: content.map(readBlock),
     // Any JSON value, null and false included (2026-07-28); what was not sent stays absent.
-    ...(answer.structuredContent === undefined
-      ? {}
-      : { structuredContent: answer.structuredContent as JsonValue }),
+    structuredContent: answer.structuredContent as JsonValue | undefined,
     isError: answer.isError === true,
   });
 }

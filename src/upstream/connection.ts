@@ -10,6 +10,7 @@ import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import { readCallResult } from './call-result.ts';
+import { CallSignal } from './call-signal.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import {
   type CallFault,
@@ -168,20 +169,15 @@ export class Connection {
       });
     }
     this.#callsInFlight++;
-    // A controller per call: the SDK leaves its listener behind, and would cancel on a signal that outlives the call.
-    const controller = new AbortController();
-    let isTimedOut = false;
-    const timer = setTimeout(() => {
-      isTimedOut = true;
-      controller.abort('the time for this call is over');
-    }, remainingMs);
+    const signal = new CallSignal();
+    const timer = setTimeout(() => signal.abort('the time for this call is over'), remainingMs);
     try {
       const request = {
         method: 'tools/call' as const,
         params: { name: call.tool, arguments: call.arguments },
       };
       const answer = await this.#client.request(request, ResultSchema, {
-        signal: controller.signal,
+        signal: signal.asAbortSignal,
         timeout: neverMs,
       });
       const result = readCallResult(answer);
@@ -196,7 +192,7 @@ export class Connection {
       const facts = {
         alias,
         timeoutMs: call.timeoutMs,
-        isTimedOut,
+        isTimedOut: signal.aborted,
         isConnectionOpen,
         redact: this.#deps.redact,
       };

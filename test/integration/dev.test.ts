@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Callgate, startDev, until } from '../support/callgate.ts';
+import { type Callgate, startDev } from '../support/callgate.ts';
 import { describeWithProgram } from '../support/programs.ts';
+import { until } from '../support/until.ts';
 
 const run = promisify(execFile);
 

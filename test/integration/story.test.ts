@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Callgate, type Execution, startCallgate, until } from '../support/callgate.ts';
+import { type Callgate, type Execution, startCallgate } from '../support/callgate.ts';
 import { exampleConfig } from '../support/example-config.ts';
 import { labConfig } from '../support/lab.ts';
 
@@ -292,8 +292,6 @@ describe('the story, where the tool for tests is let in', () => {
     const executions = gate.executions();
     expect(executions.map((execution) => execution.tool)).toEqual(['crash_for_test', 'search']);
     expect(executions[1]?.pid).not.toBe(executions[0]?.pid);
-
-    await until(async () => (await gate.get('/readyz')).status === 200);
     await gate.stop();
   });
 });

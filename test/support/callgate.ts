@@ -1,9 +1,11 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { allGone, descendantsOf } from './processes.ts';
+import { until } from './until.ts';
 
 /** The checkout, with a slash at its end. */
 export const repositoryFolder = fileURLToPath(new URL('../../', import.meta.url));
@@ -220,7 +222,7 @@ async function attach(
   const post: Callgate['post'] = (path, body, options = {}) =>
     send(path, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }, options);
 
-  while ((await get('/readyz')).status !== 200) await pause();
+  await until(async () => (await get('/readyz')).status === 200);
 
   return {
     url,
@@ -297,58 +299,4 @@ function readOutput(child: ChildProcess) {
       });
     },
   };
-}
-
-const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
-
-/** Waits until something becomes true; the time limit is that of the test. */
-export async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isTrue())) await pause();
-}
-
-interface ProcessEntry {
-  readonly pid: number;
-  readonly parent: number;
-  readonly command: string;
-}
-
-/** All processes but those that have ended and only wait to be collected. */
-function processes(): readonly ProcessEntry[] {
-  return execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' })
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/))
-    .filter(([, , state]) => state !== undefined && !state.startsWith('Z'))
-    .map(([pid, parent, , ...command]) => ({
-      pid: Number(pid),
-      parent: Number(parent),
-      command: command.join(' '),
-    }));
-}
-
-function descendantsOf(root: number): readonly ProcessEntry[] {
-  const all = processes();
-  const found: ProcessEntry[] = [];
-  const open = [root];
-  for (let parent = open.pop(); parent !== undefined; parent = open.pop()) {
-    const children = all.filter((entry) => entry.parent === parent);
-    found.push(...children);
-    open.push(...children.map((entry) => entry.pid));
-  }
-  return found;
-}
-
-async function allGone(entries: readonly ProcessEntry[]): Promise<void> {
-  const left = (): readonly ProcessEntry[] => {
-    const running = new Map(processes().map((entry) => [entry.pid, entry.command]));
-    return entries.filter((entry) => running.get(entry.pid) === entry.command);
-  };
-  const deadline = performance.now() + 5_000;
-  for (let alive = left(); alive.length > 0; alive = left()) {
-    if (performance.now() > deadline) {
-      throw new Error(
-        `left behind after the end of callgate: ${alive.map((entry) => entry.command).join(', ')}`,
-      );
-    }
-    await pause();
-  }
 }

@@ -43,29 +43,26 @@ export const message = (text: string): Item => ({
  */
 export async function startModelServer(script: readonly (readonly Item[])[]): Promise<ModelServer> {
   const requests: ModelRequest[] = [];
-  const server = createServer(async (request, response) => {
-    const answer = (status: number, body: unknown): void => {
+  const answer = (body: ModelRequest): readonly [status: number, body: unknown] => {
+    const unanswered = callWithoutOneOutput(body.input);
+    if (unanswered !== undefined) {
+      return [400, { error: { message: `No tool output found for function call ${unanswered}.` } }];
+    }
+    const output = script[requests.length];
+    if (output === undefined) return [500, { error: { message: 'the script is over' } }];
+    requests.push(body);
+    const id = `resp_${requests.length}`;
+    return [200, { id, object: 'response', status: 'completed', model: body.model, output }];
+  };
+  const server = createServer((request, response) => {
+    const send = ([status, body]: readonly [number, unknown]): void => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     };
     if (request.method !== 'POST' || request.url !== '/v1/responses')
-      return answer(404, { error: { message: 'no route' } });
-    if (request.headers.authorization !== 'Bearer model-key')
-      return answer(401, { error: { message: 'wrong key' } });
-    const body = (await json(request)) as ModelRequest;
-    const unanswered = callWithoutOneOutput(body.input);
-    if (unanswered !== undefined) {
-      return answer(400, { error: { message: `No tool output found for function call ${unanswered}.` } });
-    }
-    const output = script[requests.length];
-    requests.push(body);
-    if (output === undefined) return answer(500, { error: { message: 'the script is over' } });
-    answer(200, {
-      id: `resp_${requests.length}`,
-      object: 'response',
-      status: 'completed',
-      model: body.model,
-      output,
-    });
+      send([404, { error: { message: 'no route' } }]);
+    else if (request.headers.authorization !== 'Bearer model-key')
+      send([401, { error: { message: 'wrong key' } }]);
+    else void json(request).then((body) => send(answer(body as ModelRequest)));
   });
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);

@@ -100,7 +100,12 @@ export interface TestService {
   readonly events: readonly { readonly event: string; readonly fields: EventFields }[];
   /** Replaces the servers, as new tool lists do. */
   list(servers: readonly TestServer[]): void;
-  request(method: string, path: string, request?: TestRequest, body?: NonNullable<RequestInit['body']>): Promise<TestAnswer>;
+  request(
+    method: string,
+    path: string,
+    request?: TestRequest,
+    body?: NonNullable<RequestInit['body']>,
+  ): Promise<TestAnswer>;
   get(path: string, request?: TestRequest): Promise<TestAnswer>;
   /** Sends a body as JSON; a string is sent as it is. */
   post(path: string, body: unknown, request?: TestRequest): Promise<TestAnswer>;

@@ -13,7 +13,10 @@ const mayAll = { scopes: ['tools:docs:*'] };
 
 describe('a call', () => {
   test('gives one output item under its call_id, and its facts in headers', async () => {
-    const service = createTestService({ servers: [docs], behaviours: { 'docs:search': () => textResult('3 pages') } });
+    const service = createTestService({
+      servers: [docs],
+      behaviours: { 'docs:search': () => textResult('3 pages') },
+    });
     const { status, headers, json } = await service.post(
       '/v1/calls',
       functionCall('call_1', 'docs__search', { query: 'retry' }),
@@ -30,7 +33,7 @@ describe('a call', () => {
     expect(service.sent).toEqual([
       { alias: 'docs', tool: 'search', arguments: { query: 'retry' }, timeoutMs: 60_000 },
     ]);
-    expect(headers.get('callgate-id')).toBe(service.finished[0]?.id);
+    expect(headers.get('callgate-id')).toBe(service.finished[0]?.settled.id);
   });
 
   test('takes its arguments as an object too', async () => {
@@ -40,20 +43,23 @@ describe('a call', () => {
     expect(service.sent[0]?.arguments).toEqual({ query: 'x' });
   });
 
-  test.each([undefined, null, '', '   ', '{}', 'null'])('reads the arguments %j as none (O04)', async (input) => {
-    const service = createTestService({ servers: [docs] });
-    const call = (name: string) => ({ type: 'function_call', call_id: 'c', name, arguments: input });
-    const ping = await service.post('/v1/calls', call('docs__ping'), mayAll);
-    expect(ping.headers.get('callgate-status')).toBe('succeeded');
-    expect(service.sent).toHaveLength(1);
-    expect(service.sent[0]?.arguments).toEqual({});
-    const search = await service.post('/v1/calls', call('docs__search'), mayAll);
-    const { error } = JSON.parse(search.json.output);
-    expect(error.code).toBe('invalid_arguments');
-    expect(error.message).toContain('query');
-    expect(error.message).not.toContain('cannot be read');
-    expect(service.sent).toHaveLength(1);
-  });
+  test.each([undefined, null, '', '   ', '{}', 'null'])(
+    'reads the arguments %j as none (O04)',
+    async (input) => {
+      const service = createTestService({ servers: [docs] });
+      const call = (name: string) => ({ type: 'function_call', call_id: 'c', name, arguments: input });
+      const ping = await service.post('/v1/calls', call('docs__ping'), mayAll);
+      expect(ping.headers.get('callgate-status')).toBe('succeeded');
+      expect(service.sent).toHaveLength(1);
+      expect(service.sent[0]?.arguments).toEqual({});
+      const search = await service.post('/v1/calls', call('docs__search'), mayAll);
+      const { error } = JSON.parse(search.json.output);
+      expect(error.code).toBe('invalid_arguments');
+      expect(error.message).toContain('query');
+      expect(error.message).not.toContain('cannot be read');
+      expect(service.sent).toHaveLength(1);
+    },
+  );
 
   test.each([
     ['[]', 'must be a JSON object'],
@@ -89,7 +95,14 @@ describe('a call', () => {
 
   test('echoes odd ids and the caller, byte for byte', async () => {
     const service = createTestService({ servers: [docs] });
-    for (const id of ['__proto__', 'constructor', ' ', 'ü\u0000\r\n\u2028', '\ud83d\ude00', 'x'.repeat(256)]) {
+    for (const id of [
+      '__proto__',
+      'constructor',
+      ' ',
+      'ü\u0000\r\n\u2028',
+      '\ud83d\ude00',
+      'x'.repeat(256),
+    ]) {
       const { json } = await service.post('/v1/calls', functionCall(id, 'docs__ping'), mayAll);
       expect(json.call_id).toBe(id);
     }
@@ -104,7 +117,9 @@ describe('a call', () => {
     const call = { ...functionCall('c', 'ping'), namespace: 'docs' };
     expect((await service.post('/v1/calls', call, mayAll)).headers.get('callgate-status')).toBe('succeeded');
     const wrong = { ...functionCall('c', 'docs__ping'), namespace: 'docs' };
-    expect((await service.post('/v1/calls', wrong, mayAll)).headers.get('callgate-code')).toBe('unknown_tool');
+    expect((await service.post('/v1/calls', wrong, mayAll)).headers.get('callgate-code')).toBe(
+      'unknown_tool',
+    );
   });
 
   test('of a custom tool is answered with an output of its own type', async () => {
@@ -125,7 +140,9 @@ describe('a call', () => {
   });
 
   test('is written as the request asks, else as the operator says, else as an envelope', async () => {
-    const servers = (render: 'text' | 'envelope' | undefined): TestServer[] => [{ ...docs, policy: { render } }];
+    const servers = (render: 'text' | 'envelope' | undefined): TestServer[] => [
+      { ...docs, policy: { render } },
+    ];
     const output = async (render: 'text' | 'envelope' | undefined, path: string) => {
       const service = createTestService({
         servers: servers(render),
@@ -182,18 +199,29 @@ describe('a call', () => {
       retryable: false,
       server: 'docs',
     });
-    const notSent = await service.post('/v1/calls', functionCall('c', 'docs__search', { query: 'x' }), mayAll);
+    const notSent = await service.post(
+      '/v1/calls',
+      functionCall('c', 'docs__search', { query: 'x' }),
+      mayAll,
+    );
     expect(notSent.headers.get('callgate-status')).toBe('not_sent');
-    expect(JSON.parse(notSent.json.output).error).toMatchObject({ may_have_executed: false, retryable: true });
+    expect(JSON.parse(notSent.json.output).error).toMatchObject({
+      may_have_executed: false,
+      retryable: true,
+    });
   });
 });
 
 describe('a name that may not be called', () => {
   test('is forbidden, with the smallest missing grant and nothing else of the tool', async () => {
     const service = createTestService({ servers: [docs] });
-    const { status, headers, json } = await service.post('/v1/calls', functionCall('c', 'docs__search', 'broken'), {
-      scopes: ['tools:docs:ping'],
-    });
+    const { status, headers, json } = await service.post(
+      '/v1/calls',
+      functionCall('c', 'docs__search', 'broken'),
+      {
+        scopes: ['tools:docs:ping'],
+      },
+    );
     expect(status).toBe(200);
     expect(headers.get('callgate-status')).toBe('rejected');
     expect(JSON.parse(json.output)).toEqual({
@@ -214,7 +242,10 @@ describe('a name that may not be called', () => {
     'looks byte for byte like an unknown one where forbidden tools are hidden (operator renders as %s)',
     async (render) => {
       const hidden = createTestService({ servers: [{ ...docs, policy: { render } }], hideForbidden: true });
-      const absent = createTestService({ servers: [{ alias: 'docs', tools: [tool('ping')] }], hideForbidden: true });
+      const absent = createTestService({
+        servers: [{ alias: 'docs', tools: [tool('ping')] }],
+        hideForbidden: true,
+      });
       for (const path of ['/v1/calls', '/v1/calls?render=text']) {
         for (const input of ['{}', 'broken', '[]']) {
           const call = functionCall('c', 'docs__search', input);
@@ -231,16 +262,21 @@ describe('a name that may not be called', () => {
     },
   );
 
-  test.each(['constructor', 'toString', '__proto__', 'docs__constructor', 'docs____proto__', 'docs__Search', 'ping'])(
-    'is unknown: %s (O22)',
-    async (name) => {
-      const service = createTestService({ servers: [docs] });
-      const { headers, json } = await service.post('/v1/calls', functionCall('c', name), mayAll);
-      expect(headers.get('callgate-code')).toBe('unknown_tool');
-      expect(JSON.parse(json.output).error.message).toContain(JSON.stringify(name));
-      expect(service.sent).toEqual([]);
-    },
-  );
+  test.each([
+    'constructor',
+    'toString',
+    '__proto__',
+    'docs__constructor',
+    'docs____proto__',
+    'docs__Search',
+    'ping',
+  ])('is unknown: %s (O22)', async (name) => {
+    const service = createTestService({ servers: [docs] });
+    const { headers, json } = await service.post('/v1/calls', functionCall('c', name), mayAll);
+    expect(headers.get('callgate-code')).toBe('unknown_tool');
+    expect(JSON.parse(json.output).error.message).toContain(JSON.stringify(name));
+    expect(service.sent).toEqual([]);
+  });
 
   test('is answered with near names that the caller may use, which are not run', async () => {
     const service = createTestService({ servers: [docs] });
@@ -260,7 +296,10 @@ describe('a name that may not be called', () => {
     const call = functionCall('c', 'slow__x');
     const granted = await service.post('/v1/calls', call, { scopes: ['tools:slow:other'] });
     expect(granted.headers.get('callgate-status')).toBe('not_sent');
-    expect(JSON.parse(granted.json.output).error).toMatchObject({ code: 'server_unavailable', server: 'slow' });
+    expect(JSON.parse(granted.json.output).error).toMatchObject({
+      code: 'server_unavailable',
+      server: 'slow',
+    });
     const foreign = await service.post('/v1/calls', call, mayAll);
     expect(foreign.headers.get('callgate-code')).toBe('unknown_tool');
   });

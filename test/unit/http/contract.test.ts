@@ -45,7 +45,9 @@ describe('openapi.yaml', () => {
   });
 
   test('every reference leads somewhere', () => {
-    const references = [...nodes(openapi)].flatMap(([, node]) => (typeof node.$ref === 'string' ? [node.$ref] : []));
+    const references = [...nodes(openapi)].flatMap(([, node]) =>
+      typeof node.$ref === 'string' ? [node.$ref] : [],
+    );
     expect(references.length).toBeGreaterThan(100);
     for (const reference of references) expect(follow(reference.slice(1)).node, reference).toBeDefined();
   });
@@ -54,7 +56,9 @@ describe('openapi.yaml', () => {
     const text = JSON.stringify(openapi);
     const parts = Object.entries(openapi.components as Node)
       .filter(([kind]) => kind !== 'securitySchemes')
-      .flatMap(([kind, members]) => Object.keys(members as Node).map((name) => `#/components/${kind}/${name}`));
+      .flatMap(([kind, members]) =>
+        Object.keys(members as Node).map((name) => `#/components/${kind}/${name}`),
+      );
     // 405 answers methods that no operation describes.
     const unused = parts.filter((part) => !text.includes(`"${part}"`));
     expect(unused).toEqual(['#/components/responses/MethodNotAllowed']);

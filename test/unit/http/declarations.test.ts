@@ -4,7 +4,10 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import { createTestService, functionCall, type TestServer, tool } from '../../support/service.ts';
 
 const query: JsonObject = { type: 'object', properties: { query: { type: 'string' } }, required: ['query'] };
-const docs: TestServer = { alias: 'docs', tools: [tool('search', query), tool('get_page'), tool('get_index')] };
+const docs: TestServer = {
+  alias: 'docs',
+  tools: [tool('search', query), tool('get_page'), tool('get_index')],
+};
 const tickets: TestServer = { alias: 'tickets', tools: [tool('create'), tool('get')] };
 const everything = { scopes: ['tools:*:*'] };
 
@@ -14,8 +17,16 @@ describe('the declarations', () => {
   test('are function tools of the Responses API unless another format is named', async () => {
     const service = createTestService({ servers: [{ alias: 'docs', tools: [tool('search', query)] }] });
     const { json } = await service.get('/v1/declarations', everything);
-    expect(json).toMatchObject({ format: 'openai-responses', adjusted: [], omitted: [], pending: [], warnings: [] });
-    expect(json.tools).toEqual([{ type: 'function', name: 'docs__search', parameters: query, strict: false }]);
+    expect(json).toMatchObject({
+      format: 'openai-responses',
+      adjusted: [],
+      omitted: [],
+      pending: [],
+      warnings: [],
+    });
+    expect(json.tools).toEqual([
+      { type: 'function', name: 'docs__search', parameters: query, strict: false },
+    ]);
     expect((await service.get('/v1/declarations?format=openai-responses', everything)).json).toEqual(json);
   });
 
@@ -45,7 +56,8 @@ describe('the declarations', () => {
 
   test('hold only what the grants of the token allow', async () => {
     const service = createTestService({ servers: [docs, tickets] });
-    const seen = async (...scopes: string[]) => names((await service.get('/v1/declarations', { scopes })).json);
+    const seen = async (...scopes: string[]) =>
+      names((await service.get('/v1/declarations', { scopes })).json);
     expect(await seen()).toEqual([]);
     expect(await seen('tools:docs:get_*')).toEqual(['docs__get_index', 'docs__get_page']);
     expect(await seen('tools:docs:search:read')).toEqual([]);
@@ -58,7 +70,8 @@ describe('the declarations', () => {
 
   test('are narrowed by patterns of servers and of tools', async () => {
     const service = createTestService({ servers: [docs, tickets] });
-    const seen = async (search: string) => names((await service.get(`/v1/declarations?${search}`, everything)).json);
+    const seen = async (search: string) =>
+      names((await service.get(`/v1/declarations?${search}`, everything)).json);
     expect(await seen('server=tickets')).toEqual(['tickets__create', 'tickets__get']);
     expect(await seen('tool=get*')).toEqual(['docs__get_index', 'docs__get_page', 'tickets__get']);
     expect(await seen('tool=docs__get_page&tool=create')).toEqual(['docs__get_page', 'tickets__create']);
@@ -67,15 +80,19 @@ describe('the declarations', () => {
     expect(await seen('server=doc')).toEqual([]);
   });
 
-  test.each(['tool=', 'tool=a*b', 'server=**', `server=${'a'.repeat(257)}`, 'format=openai', 'order=parallel'])(
-    'refuse the query %s by naming the parameter',
-    async (search) => {
-      const service = createTestService({ servers: [docs] });
-      const { status, json } = await service.get(`/v1/declarations?${search}`, everything);
-      expect(status).toBe(400);
-      expect(json.errors[0].parameter).toBe(search.split('=')[0]);
-    },
-  );
+  test.each([
+    'tool=',
+    'tool=a*b',
+    'server=**',
+    `server=${'a'.repeat(257)}`,
+    'format=openai',
+    'order=parallel',
+  ])('refuse the query %s by naming the parameter', async (search) => {
+    const service = createTestService({ servers: [docs] });
+    const { status, json } = await service.get(`/v1/declarations?${search}`, everything);
+    expect(status).toBe(400);
+    expect(json.errors[0].parameter).toBe(search.split('=')[0]);
+  });
 
   test('refuse a parameter that stands twice, and one that stands 101 times', async () => {
     const service = createTestService({ servers: [docs] });
@@ -132,10 +149,16 @@ describe('the declarations', () => {
   });
 
   test('name the servers that have not listed yet, to those with a grant on them', async () => {
-    const servers: TestServer[] = [docs, { alias: 'slow', hasListed: false }, { alias: 'late', hasListed: false }];
+    const servers: TestServer[] = [
+      docs,
+      { alias: 'slow', hasListed: false },
+      { alias: 'late', hasListed: false },
+    ];
     const service = createTestService({ servers });
     expect((await service.get('/v1/declarations', everything)).json.pending).toEqual(['late', 'slow']);
-    expect((await service.get('/v1/declarations', { scopes: ['tools:slow:x'] })).json.pending).toEqual(['slow']);
+    expect((await service.get('/v1/declarations', { scopes: ['tools:slow:x'] })).json.pending).toEqual([
+      'slow',
+    ]);
     expect((await service.get('/v1/declarations', { scopes: ['tools:docs:*'] })).json.pending).toEqual([]);
     service.list([docs, { alias: 'slow', tools: [tool('x')] }, { alias: 'late', hasListed: false }]);
     const after = await service.get('/v1/declarations', everything);
@@ -157,7 +180,13 @@ describe('the declarations', () => {
 describe('the bytes of the declarations', () => {
   test('do not depend on the order in which servers and tools came', async () => {
     const servers: TestServer[] = [
-      { ...docs, refused: [{ tool: 'z', reason: 'r' }, { tool: 'a', reason: 'r' }] },
+      {
+        ...docs,
+        refused: [
+          { tool: 'z', reason: 'r' },
+          { tool: 'a', reason: 'r' },
+        ],
+      },
       { ...tickets, refused: [{ tool: 'b', reason: 'r' }] },
       { alias: 'slow', hasListed: false },
       { alias: 'late', hasListed: false },
