@@ -2,12 +2,12 @@
 // else happens on the machine then meets all of them alike, and ratios inside one round can be trusted.
 import { cpuUs } from './cpu.mjs';
 
-const warmUpSeconds = 1;
+const warmUp = { inFlight: 64, seconds: 2 };
 
 /** Resolves with one sample for each round, subject and number of calls in flight. */
 export async function interleave(subjects, { rounds, seconds, inFlight }) {
   const samples = [];
-  for (const subject of subjects) await subject.load({ inFlight: 16, seconds: warmUpSeconds });
+  for (const subject of subjects) await subject.load(warmUp);
   for (let round = 0; round < rounds; round += 1) {
     for (const count of inFlight) {
       for (let turn = 0; turn < subjects.length; turn += 1) {

@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+// First of all imports: see there.
+import './young-generation.ts';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { check } from './commands/check.ts';

@@ -3,6 +3,7 @@ import { createRedactor } from '../core/redact.ts';
 import { type RunningService, startService } from '../main.ts';
 import { createLog, type FlushableLog, type LogLevel } from '../telemetry/log.ts';
 import { killAllGroups } from '../upstream/child-process.ts';
+import { letYoungGenerationGrow } from '../young-generation.ts';
 import { UsageError } from './options.ts';
 
 const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
@@ -30,6 +31,7 @@ export async function runService(
     log.flush();
     throw explainListenFault(error);
   });
+  void running.firstListings.then(letYoungGenerationGrow);
   const stopped = untilStopped(running, log);
   await onStarted(running);
   return stopped;

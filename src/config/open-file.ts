@@ -79,7 +79,7 @@ export async function openFile(file: string, share: Share, variables: Variables)
 
 async function readSource(file: string): Promise<Source> {
   try {
-    return parseSource(file, await readFile(file, 'utf8'));
+    return await parseSource(file, await readFile(file, 'utf8'));
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     const message = code === 'ENOENT' ? 'there is no such file' : `the file cannot be read (${code})`;

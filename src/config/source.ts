@@ -1,5 +1,4 @@
 import { type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
-import { isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml';
 import type { Finding } from './configuration.ts';
 
 /** The way from the top of a file to one of its values. */
@@ -40,9 +39,9 @@ interface Tree {
 const idOf = (path: Path): string => JSON.stringify(path);
 
 /** Reads the text of a configuration file: YAML by its extension, else JSON with comments and trailing commas. */
-export function parseSource(file: string, text: string): Source {
+export async function parseSource(file: string, text: string): Promise<Source> {
   const content = text.replace(/^\ufeff/, '');
-  const tree = /\.ya?ml$/i.test(file) ? parseYaml(content) : parseJson(content);
+  const tree = /\.ya?ml$/i.test(file) ? await parseYaml(content) : parseJson(content);
   const place = (offset: number) => {
     const before = content.slice(0, offset);
     return { line: before.split('\n').length, column: offset - before.lastIndexOf('\n') };
@@ -86,7 +85,9 @@ function parseJson(text: string): Tree {
   return { value: root && read(root, []), offsets, faults };
 }
 
-function parseYaml(text: string): Tree {
+async function parseYaml(text: string): Promise<Tree> {
+  // Loaded where it is needed: most configurations are JSON, and idle memory is bounded.
+  const { isAlias, isMap, isScalar, isSeq, parseDocument } = await import('yaml');
   const document = parseDocument(text, { prettyErrors: false, stringKeys: true } as const);
   const offsets = new Map<string, Offsets>();
   const faults = [...document.errors, ...document.warnings].map(({ code, pos, message }) => ({

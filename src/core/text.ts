@@ -1,6 +1,6 @@
 /** Control characters, and the invisible characters that reorder or hide text (bidi, tags, zero width). */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const unprintable =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
   /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
 
 /** Makes foreign text safe to stand in a log line or a message: one line, no control or hidden characters. */

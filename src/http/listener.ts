@@ -36,7 +36,9 @@ export function listen(
   address: { host: string; port: number },
   bounds: { bodyTimeoutMs: number },
 ): Promise<Listener> {
-  const serve = getRequestListener(app.fetch, { errorHandler: refuseUnreadable });
+  const answerRequest = getRequestListener(app.fetch, { errorHandler: refuseUnreadable });
+  const serve = (request: IncomingMessage, response: ServerResponse): void =>
+    void answerRequest(request, response);
   const server = createServer(
     {
       headersTimeout: Math.min(headersTimeoutMs, bounds.bodyTimeoutMs),
@@ -55,7 +57,11 @@ export function listen(
   server.on('connect', (_request, socket: Duplex) => refuse(socket, noProxy));
   const answers = new WeakMap<Duplex, ServerResponse>();
   server.on('request', (request, response) => answers.set(request.socket, response));
+  const givenUp = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
+    // The parser complains again about all that still comes on a socket that it has given up on.
+    if (givenUp.has(socket)) return;
+    givenUp.add(socket);
     const answer = answers.get(socket);
     // What comes after a whole request does not take its answer away: its call may have run.
     if (answer?.req.complete && !answer.closed) answer.once('close', () => socket.destroy());

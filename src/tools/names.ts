@@ -36,12 +36,18 @@ export function checkAlias(alias: string): Result<string, string> {
             ? 'is a word that model providers reserve'
             : undefined;
   if (complaint === undefined) return ok(alias);
-  return fail(`the alias ${JSON.stringify(alias.slice(0, 80))} ${complaint}; "${suggestAlias(alias)}" would do`);
+  return fail(
+    `the alias ${JSON.stringify(alias.slice(0, 80))} ${complaint}; "${suggestAlias(alias)}" would do`,
+  );
 }
 
 function suggestAlias(alias: string): string {
   const words = alias.normalize('NFKD').match(/[A-Za-z0-9]+/g) ?? [];
-  const joined = words.join('_').replace(/^[0-9_]+/, '').slice(0, aliasCharsMax).replace(/_+$/, '');
+  const joined = words
+    .join('_')
+    .replace(/^[0-9_]+/, '')
+    .slice(0, aliasCharsMax)
+    .replace(/_+$/, '');
   if (joined === '') return 'server';
   return reservedAliases.has(joined.toLowerCase()) ? `my_${joined}`.slice(0, aliasCharsMax) : joined;
 }

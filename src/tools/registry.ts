@@ -67,7 +67,10 @@ export function bindServer(
   const bindings: Binding[] = [];
   const withheld: WithheldBinding[] = [];
   const withhold = (tool: WithheldTool): void => {
-    withheld.push({ ...tool, target: targetOf(policy, tool.tool, policy.toolPolicy(tool.tool).class ?? 'write') });
+    withheld.push({
+      ...tool,
+      target: targetOf(policy, tool.tool, policy.toolPolicy(tool.tool).class ?? 'write'),
+    });
   };
   for (const tool of refused) withhold(tool);
   for (const tool of tools) {
@@ -100,7 +103,8 @@ function bindTool(policy: ServerPolicy, tool: ToolDefinition, gated: GatedSchema
       const compiled = validator();
       return compiled.ok ? ok(compiled.value(value)) : compiled;
     },
-    checkOutput: (result) => outputRemarks(result, tool.outputSchema === undefined ? undefined : outputValidator()),
+    checkOutput: (result) =>
+      outputRemarks(result, tool.outputSchema === undefined ? undefined : outputValidator()),
   };
 }
 
@@ -121,7 +125,9 @@ function describe(policy: ServerPolicy, toolPolicy: ToolPolicy, tool: ToolDefini
 }
 
 const objectSchema = (schema: unknown): JsonObject | undefined =>
-  typeof schema === 'object' && schema !== null && !Array.isArray(schema) ? (schema as JsonObject) : undefined;
+  typeof schema === 'object' && schema !== null && !Array.isArray(schema)
+    ? (schema as JsonObject)
+    : undefined;
 
 // An output schema that cannot be used is no reason to withhold a tool; its results are then not checked (SC-12).
 function compileOutputValidator(schema: unknown): Validator | undefined {
@@ -136,7 +142,9 @@ function outputRemarks(result: ToolResult, validator: Validator | undefined): re
     return ['the tool promises structured content with its result and sent none'];
   }
   const finding = validator(result.structuredContent)[0];
-  return finding === undefined ? [] : [`the structured content does not fit the tool's output schema: ${describeFinding(finding)}`];
+  return finding === undefined
+    ? []
+    : [`the structured content does not fit the tool's output schema: ${describeFinding(finding)}`];
 }
 
 function once<T>(make: () => T): () => T {
@@ -166,7 +174,13 @@ export function buildRegistry(servers: Iterable<ServerTools>): Registry {
     byName.delete(name);
     const owners = bindings.map(({ alias, tool }) => `${alias}:${tool}`).join(', ');
     for (const { alias, tool, target } of bindings) {
-      withheld.get(alias)?.push({ tool, target, reason: `its declared name ${name} would stand for several tools: ${owners}` });
+      withheld
+        .get(alias)
+        ?.push({
+          tool,
+          target,
+          reason: `its declared name ${name} would stand for several tools: ${owners}`,
+        });
     }
   }
   generations += 1;
@@ -188,7 +202,9 @@ const fold = (name: string): string => name.toLowerCase().replace(/[^a-z0-9]+/g,
  * put in front (`functions.x`, `default_api:x`), or a tool name without its alias.
  */
 const likenessesOf = (name: string): string[] =>
-  [...new Set([fold(name), fold(name.split(/[.:/]/).at(-1) ?? ''), fold(name.split('__').at(-1) ?? '')])].filter(Boolean);
+  [
+    ...new Set([fold(name), fold(name.split(/[.:/]/).at(-1) ?? ''), fold(name.split('__').at(-1) ?? '')]),
+  ].filter(Boolean);
 
 function indexOfLikenesses(bindings: readonly Binding[]): ReadonlyMap<string, readonly Binding[]> {
   const index = new Map<string, Binding[]>();

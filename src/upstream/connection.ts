@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { EventLog } from '../core/events.ts';
@@ -22,7 +22,7 @@ import {
   rpcErrorCode,
   unavailable,
 } from './fault.ts';
-import { HttpFetch } from './http-fetch.ts';
+import type { HttpFetch } from './http-fetch.ts';
 import type { ServerSettings } from './settings.ts';
 import { NotSentError, StdioTransport } from './stdio-transport.ts';
 import { ListFault, readToolList, type ToolList } from './tool-list.ts';
@@ -60,7 +60,7 @@ export class Connection {
   readonly #deps: ConnectionDeps;
   readonly #client: Client;
   readonly #stdio: StdioTransport | undefined;
-  readonly #http: HttpLink | undefined;
+  #http: HttpLink | undefined;
   #protocolVersion: string | undefined;
   #isOpen = false;
   #isPinging = false;
@@ -92,12 +92,16 @@ export class Connection {
         log,
         redact,
       });
-    } else {
-      this.#http = this.#openHttp(new URL(settings.transport.url), settings.transport.headers);
     }
   }
 
-  #openHttp(url: URL, headers: Readonly<Record<string, string>>): HttpLink {
+  async #openHttp(href: string, headers: Readonly<Record<string, string>>): Promise<HttpLink> {
+    // Loaded where it is needed: a service with nothing but stdio servers stays 10 MB smaller.
+    const [{ StreamableHTTPClientTransport }, { HttpFetch }] = await Promise.all([
+      import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
+      import('./http-fetch.ts'),
+    ]);
+    const url = new URL(href);
     const fetch = new HttpFetch({
       url,
       headers,
@@ -135,6 +139,10 @@ export class Connection {
       void this.close();
     }, connectTimeoutMs);
     try {
+      const { transport } = this.#settings;
+      if (transport.kind === 'http') this.#http = await this.#openHttp(transport.url, transport.headers);
+      // Closed in the meantime: there was no link yet that could have been ended.
+      if (this.#closing !== undefined) throw new Error('the connection was closed while it opened');
       await this.#client.connect(this.#observed(), { timeout: neverMs });
       this.#isOpen = true;
       return undefined;

@@ -153,7 +153,7 @@ describe('on a real socket', () => {
     ['a target that is none', head('GET \\healthz HTTP/1.1', 'Connection: close')],
     [
       'a broken chunk',
-      head('POST /v1/calls HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close') + 'zz\r\n',
+      `${head('POST /v1/calls HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close')}zz\r\n`,
     ],
   ])('%s is refused with a problem', async (_, bytes) => {
     expect(await answer(dial(bytes), 'POST', '/')).toMatchObject({ status: 400, code: 'invalid_request' });
