@@ -31,6 +31,8 @@ export interface RunningService {
 
 /** Starts callgate: it listens at once, while the servers are still coming. @throws what keeps it from listening */
 export async function startService(configuration: Configuration, log: FlushableLog): Promise<RunningService> {
+  // Before anything is started that would have to be ended if it failed.
+  const openapi = readFileSync(new URL('../openapi.yaml', import.meta.url), 'utf8');
   const redact = createRedactor(configuration.secrets);
   const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
   const authenticator = createAuthenticator(configuration.auth, { log, nowMs: () => Date.now() });
@@ -80,7 +82,7 @@ export async function startService(configuration: Configuration, log: FlushableL
     resourceMetadataUrl:
       metadata === undefined || publicUrl === undefined ? undefined : new URL(metadataPath, publicUrl).href,
     hostsAllowed: hostsAllowed(configuration),
-    openapi: readFileSync(new URL('../openapi.yaml', import.meta.url), 'utf8'),
+    openapi,
     log,
   };
 

@@ -208,6 +208,11 @@ describe('structured content (O08)', () => {
   });
 });
 
+test('an empty text in structured content is not taken for the data of an empty image', () => {
+  const outcome = done([{ type: 'image', data: '', mimeType: 'image/png' }], { note: '' });
+  expect(envelope(outcome).structured).toEqual({ note: '' });
+});
+
 describe('an outcome', () => {
   test('without any content is a success with an output (O08)', () => {
     expect(output(done([]), 'envelope')).toBe('{"ok":true,"content":[]}');
