@@ -9,8 +9,8 @@ import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
+import { CallChannel, CallTimeout } from './call-channel.ts';
 import { readCallResult } from './call-result.ts';
-import { CallSignal } from './call-signal.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import {
   type CallFault,
@@ -61,6 +61,7 @@ export class Connection {
   readonly #client: Client;
   readonly #stdio: StdioTransport | undefined;
   #http: HttpLink | undefined;
+  #calls: CallChannel | undefined;
   #protocolVersion: string | undefined;
   #isOpen = false;
   #isPinging = false;
@@ -73,7 +74,10 @@ export class Connection {
     this.#deps = deps;
     // No capabilities: each one would widen what the server may ask for (MT-17), and change its tool list.
     this.#client = new Client({ name: 'callgate', version }, { capabilities: {} });
-    this.#client.onclose = () => this.#lose(this.#endReason());
+    this.#client.onclose = () => {
+      this.#calls?.end();
+      this.#lose(this.#endReason());
+    };
     this.#client.fallbackNotificationHandler = async ({ method }) => {
       if (method === 'notifications/tools/list_changed') deps.onToolsChanged();
     };
@@ -143,7 +147,9 @@ export class Connection {
       if (transport.kind === 'http') this.#http = await this.#openHttp(transport.url, transport.headers);
       // Closed in the meantime: there was no link yet that could have been ended.
       if (this.#closing !== undefined) throw new Error('the connection was closed while it opened');
-      await this.#client.connect(this.#observed(), { timeout: neverMs });
+      const observed = this.#observed();
+      await this.#client.connect(observed, { timeout: neverMs });
+      this.#calls = new CallChannel(observed);
       this.#isOpen = true;
       return undefined;
     } catch (error) {
@@ -170,24 +176,16 @@ export class Connection {
   /** Sends one `tools/call`; `remainingMs` is what is left of the call's time. @throws never */
   async callTool(call: ToolCall, remainingMs: number): Promise<Result<ToolResult, FailedCall>> {
     const { alias } = this.#settings;
-    if (!this.#isOpen) {
+    if (!this.#isOpen || this.#calls === undefined) {
       return fail({
         ...notSent('server_unavailable', unavailable(alias, 'the connection ended')),
         isResendable: true,
       });
     }
     this.#callsInFlight++;
-    const signal = new CallSignal();
-    const timer = setTimeout(() => signal.abort('the time for this call is over'), remainingMs);
     try {
-      const request = {
-        method: 'tools/call' as const,
-        params: { name: call.tool, arguments: call.arguments },
-      };
-      const answer = await this.#client.request(request, ResultSchema, {
-        signal: signal.asAbortSignal,
-        timeout: neverMs,
-      });
+      const params = { name: call.tool, arguments: call.arguments };
+      const answer = await this.#calls.request('tools/call', params, remainingMs);
       const result = readCallResult(answer);
       if (result.ok) return result;
       const fault =
@@ -200,13 +198,12 @@ export class Connection {
       const facts = {
         alias,
         timeoutMs: call.timeoutMs,
-        isTimedOut: signal.aborted,
+        isTimedOut: error instanceof CallTimeout,
         isConnectionOpen,
         redact: this.#deps.redact,
       };
       return fail({ ...classifyFault(error, facts), isResendable });
     } finally {
-      clearTimeout(timer);
       this.#callsInFlight--;
       if (this.#callsInFlight === 0) this.#onIdle?.();
     }
