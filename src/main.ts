@@ -11,9 +11,8 @@ import type { Readiness, Service } from './http/context.ts';
 import { type Listener, listen, listenPlain } from './http/listener.ts';
 import { newUuidV7 } from './ids.ts';
 import { openLiveRegistry } from './live-registry.ts';
-import { createCallObserver } from './telemetry/call-observer.ts';
-import type { FlushableLog } from './telemetry/log.ts';
-import { Metrics } from './telemetry/metrics.ts';
+import type { Metrics } from './telemetry/metrics.ts';
+import type { Telemetry } from './telemetry/telemetry.ts';
 
 const metadataPath = '/.well-known/oauth-protected-resource';
 const loopbackHosts = ['localhost', '127.0.0.1', '[::1]'];
@@ -30,20 +29,23 @@ export interface RunningService {
 }
 
 /** Starts callgate: it listens at once, while the servers are still coming. @throws what keeps it from listening */
-export async function startService(configuration: Configuration, log: FlushableLog): Promise<RunningService> {
+export async function startService(
+  configuration: Configuration,
+  telemetry: Telemetry,
+): Promise<RunningService> {
+  const { log, metrics, observer } = telemetry;
   // Before anything is started that would have to be ended if it failed.
   const openapi = readFileSync(new URL('../openapi.yaml', import.meta.url), 'utf8');
   const redact = createRedactor(configuration.secrets);
   const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
   const authenticator = createAuthenticator(configuration.auth, { log, nowMs: () => Date.now() });
-  const metrics = new Metrics();
   metrics.watchServers(() => upstreams.statuses());
   const admission = new Admission();
 
   const dispatch: DispatchPorts = {
     registry: current,
     upstream: upstreams,
-    observer: createCallObserver(log, metrics),
+    observer,
     clock: { monotonicMs: () => performance.now() },
     newId: () => newUuidV7(Date.now()),
     hideForbidden: configuration.hideForbidden,
@@ -118,7 +120,7 @@ export async function startService(configuration: Configuration, log: FlushableL
       await admission.close(configuration.limits.drainMs);
       await end();
       log.info('service.stopped', {});
-      log.flush();
+      telemetry.flush();
     },
   };
 }

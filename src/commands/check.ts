@@ -6,7 +6,7 @@ import { killAllGroups } from '../upstream/child-process.ts';
 import type { ServerStatus } from '../upstream/settings.ts';
 import { exitConfiguration, loadForCommand } from './configuration.ts';
 import { type CommandOptions, UsageError } from './options.ts';
-import { openLog } from './run-service.ts';
+import { openTelemetryFor } from './run-service.ts';
 
 const exitFindings = 1;
 
@@ -16,7 +16,7 @@ export async function check(options: CommandOptions): Promise<number> {
   const configuration = await loadForCommand(options.config);
   if (configuration === undefined) return exitConfiguration;
   process.on('exit', killAllGroups);
-  const log = openLog(configuration, 'silent', 'silent');
+  const { log } = openTelemetryFor(configuration, 'silent', 'silent');
   const redact = createRedactor(configuration.secrets);
   const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
   await upstreams.firstListings;

@@ -1,50 +1,51 @@
 import type { Configuration } from '../config/configuration.ts';
 import { createRedactor } from '../core/redact.ts';
 import { type RunningService, startService } from '../main.ts';
-import { createLog, type FlushableLog, type LogLevel } from '../telemetry/log.ts';
+import { type LogLevel, logLevels } from '../telemetry/log.ts';
+import { openTelemetry, type Telemetry } from '../telemetry/telemetry.ts';
 import { killAllGroups } from '../upstream/child-process.ts';
 import { letYoungGenerationGrow } from '../young-generation.ts';
 import { UsageError } from './options.ts';
 
-const levels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
+const standardOutput = 1;
 
-/** Makes the log of a command. @throws UsageError for a level that is not one */
-export function openLog(
+/** Opens the telemetry of a command. @throws UsageError for a level that is not one */
+export function openTelemetryFor(
   configuration: Configuration,
   level: string | undefined,
   usual: LogLevel,
-  destination = 1,
-): FlushableLog {
-  const chosen = levels.find((candidate) => candidate === (level ?? usual));
-  if (chosen === undefined) throw new UsageError(`--log-level takes one of ${levels.join(', ')}`);
-  return createLog({ level: chosen, redact: createRedactor(configuration.secrets), destination });
+  descriptor = standardOutput,
+): Telemetry {
+  const chosen = logLevels.find((candidate) => candidate === (level ?? usual));
+  if (chosen === undefined) throw new UsageError(`--log-level takes one of ${logLevels.join(', ')}`);
+  return openTelemetry(chosen, createRedactor(configuration.secrets), descriptor);
 }
 
 /** Runs the service until a signal ends it; the number is the exit code. */
 export async function runService(
   configuration: Configuration,
-  log: FlushableLog,
+  telemetry: Telemetry,
   onStarted: (running: RunningService) => Promise<void> = async () => {},
 ): Promise<number> {
-  guardProcess(log);
-  const running = await startService(configuration, log).catch((error: unknown) => {
-    log.flush();
+  guardProcess(telemetry);
+  const running = await startService(configuration, telemetry).catch((error: unknown) => {
+    telemetry.flush();
     throw explainListenFault(error);
   });
   void running.firstListings.then(letYoungGenerationGrow);
-  const stopped = untilStopped(running, log);
+  const stopped = untilStopped(running, telemetry);
   await onStarted(running);
   return stopped;
 }
 
-function untilStopped(running: RunningService, log: FlushableLog): Promise<number> {
+function untilStopped(running: RunningService, { log, flush }: Telemetry): Promise<number> {
   return new Promise((resolve) => {
     let isStopping = false;
     const onSignal = (): void => {
       if (isStopping) {
         // A second signal does not wait for anything, and still leaves no child behind.
         killAllGroups();
-        log.flush();
+        flush();
         process.exit(1);
       }
       isStopping = true;
@@ -52,7 +53,7 @@ function untilStopped(running: RunningService, log: FlushableLog): Promise<numbe
         () => resolve(0),
         (error: unknown) => {
           log.error('service.stop_failed', { error: String(error) });
-          log.flush();
+          flush();
           resolve(1);
         },
       );
@@ -63,7 +64,7 @@ function untilStopped(running: RunningService, log: FlushableLog): Promise<numbe
 }
 
 // A fault that nobody caught is a bug; what it must not do is leave processes behind, or end without a word.
-function guardProcess(log: FlushableLog): void {
+function guardProcess({ log, flush }: Telemetry): void {
   process.on('exit', killAllGroups);
   process.on('unhandledRejection', (reason) => {
     log.error('process.unhandled_rejection', {
@@ -72,7 +73,7 @@ function guardProcess(log: FlushableLog): void {
   });
   process.on('uncaughtException', (error) => {
     log.error('process.uncaught_exception', { error: error.stack ?? error.message });
-    log.flush();
+    flush();
     process.exit(1);
   });
 }

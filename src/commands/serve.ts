@@ -1,6 +1,6 @@
 import { exitConfiguration, loadForCommand, readPort } from './configuration.ts';
 import { type CommandOptions, UsageError } from './options.ts';
-import { openLog, runService } from './run-service.ts';
+import { openTelemetryFor, runService } from './run-service.ts';
 
 /** `callgate serve`: runs the service with the issuers of the configuration. */
 export async function serve(options: CommandOptions): Promise<number> {
@@ -9,5 +9,8 @@ export async function serve(options: CommandOptions): Promise<number> {
   const configuration = await loadForCommand(options.config);
   if (configuration === undefined) return exitConfiguration;
   const listen = { ...configuration.listen, port: port ?? configuration.listen.port };
-  return runService({ ...configuration, listen }, openLog(configuration, options['log-level'], 'info'));
+  return runService(
+    { ...configuration, listen },
+    openTelemetryFor(configuration, options['log-level'], 'info'),
+  );
 }

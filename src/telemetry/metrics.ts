@@ -1,17 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { FinishedCall } from '../dispatch/ports.ts';
 
 /** Seconds; from the overhead of a cached call up to the longest tools. */
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-
-export interface CallMeasure {
-  /** Empty for a call that found no binding: names from outside never become labels. */
-  readonly server: string;
-  readonly tool: string;
-  /** An outcome code, or `ok`. */
-  readonly code: string;
-  readonly durationMs: number;
-  readonly upstreamMs: number;
-}
 
 /** The measurements of the service, in the Prometheus text format. */
 export class Metrics {
@@ -30,22 +21,26 @@ export class Metrics {
   });
   readonly #upstream = new Histogram({
     name: 'callgate_upstream_seconds',
-    help: 'Time of a call spent waiting for its server, queueing and connecting included.',
+    help: 'Time of a call between its last tools/call and the answer.',
     labelNames: ['server'],
     buckets,
     registers: [this.#registry],
   });
+
+  // With its labels looked up once, a measurement costs a tenth.
+  readonly #countOf = memoised((server, tool, code) => this.#calls.labels(server, tool, code));
+  readonly #upstreamOf = memoised((server) => this.#upstream.labels(server));
 
   constructor() {
     // Event loop delay, memory, CPU, open descriptors.
     collectDefaultMetrics({ register: this.#registry });
   }
 
-  callFinished(measure: CallMeasure): void {
-    this.#calls.inc({ server: measure.server, tool: measure.tool, code: measure.code });
-    this.#overhead.observe(Math.max(0, measure.durationMs - measure.upstreamMs) / 1_000);
-    if (measure.upstreamMs > 0)
-      this.#upstream.observe({ server: measure.server }, measure.upstreamMs / 1_000);
+  callFinished({ settled, binding, upstreamMs }: FinishedCall): void {
+    // Names from outside never become labels: a call that found no binding has none.
+    this.#countOf(binding?.alias ?? '', binding?.tool ?? '', settled.outcome.error?.code ?? 'ok').inc();
+    this.#overhead.observe(Math.max(0, settled.durationMs - upstreamMs) / 1_000);
+    if (binding !== undefined && upstreamMs > 0) this.#upstreamOf(binding.alias).observe(upstreamMs / 1_000);
   }
 
   /** Publishes the state of every server; `read` is asked at each scrape. */
@@ -69,4 +64,17 @@ export class Metrics {
   text(): Promise<string> {
     return this.#registry.metrics();
   }
+}
+
+function memoised<T>(make: (...labels: string[]) => T): (...labels: string[]) => T {
+  const made = new Map<string, T>();
+  return (...labels) => {
+    const key = labels.join('\0');
+    let value = made.get(key);
+    if (value === undefined) {
+      value = make(...labels);
+      made.set(key, value);
+    }
+    return value;
+  };
 }

@@ -174,13 +174,11 @@ export function buildRegistry(servers: Iterable<ServerTools>): Registry {
     byName.delete(name);
     const owners = bindings.map(({ alias, tool }) => `${alias}:${tool}`).join(', ');
     for (const { alias, tool, target } of bindings) {
-      withheld
-        .get(alias)
-        ?.push({
-          tool,
-          target,
-          reason: `its declared name ${name} would stand for several tools: ${owners}`,
-        });
+      withheld.get(alias)?.push({
+        tool,
+        target,
+        reason: `its declared name ${name} would stand for several tools: ${owners}`,
+      });
     }
   }
   generations += 1;
