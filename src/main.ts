@@ -120,7 +120,7 @@ export async function startService(
       await admission.close(configuration.limits.drainMs);
       await end();
       log.info('service.stopped', {});
-      telemetry.flush();
+      await telemetry.close();
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Configuration } from '../config/configuration.ts';
+import type { EventLog } from '../core/events.ts';
 import { createRedactor } from '../core/redact.ts';
 import { openLiveRegistry } from '../live-registry.ts';
 import type { Registry } from '../tools/registry.ts';
@@ -6,9 +7,12 @@ import { killAllGroups } from '../upstream/child-process.ts';
 import type { ServerStatus } from '../upstream/settings.ts';
 import { exitConfiguration, loadForCommand } from './configuration.ts';
 import { type CommandOptions, UsageError } from './options.ts';
-import { openTelemetryFor } from './run-service.ts';
 
 const exitFindings = 1;
+const exitInterrupted = 130;
+
+/** The report says all that the log would. */
+const silence: EventLog = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** `callgate check`: validates the file, connects to every server, prints what would be declared and what would not. */
 export async function check(options: CommandOptions): Promise<number> {
@@ -16,9 +20,10 @@ export async function check(options: CommandOptions): Promise<number> {
   const configuration = await loadForCommand(options.config);
   if (configuration === undefined) return exitConfiguration;
   process.on('exit', killAllGroups);
-  const { log } = openTelemetryFor(configuration, 'silent', 'silent');
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.on(signal, () => process.exit(exitInterrupted));
   const redact = createRedactor(configuration.secrets);
-  const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
+  const { upstreams, current } = openLiveRegistry(configuration, { log: silence, redact });
   await upstreams.firstListings;
   const report = describe(configuration, upstreams.statuses(), current());
   await upstreams.stop();

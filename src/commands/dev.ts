@@ -6,7 +6,7 @@ import type { RunningService } from '../main.ts';
 import type { Binding } from '../tools/registry.ts';
 import { exitConfiguration, loadForCommand, readPort } from './configuration.ts';
 import type { CommandOptions } from './options.ts';
-import { openTelemetryFor, runService } from './run-service.ts';
+import { readLevel, runService } from './run-service.ts';
 import { devClient, devScopes, keyFolder } from './token.ts';
 
 const ownFiles = ['callgate.json', 'callgate.jsonc', 'callgate.yaml', 'callgate.yml'];
@@ -38,15 +38,18 @@ export async function dev(options: CommandOptions): Promise<number> {
         ? { ...configuration.metrics, port: 0 }
         : configuration.metrics,
   };
-  return runService(
-    own,
-    openTelemetryFor(own, options['log-level'], 'warn', standardError),
-    async (running) => {
+  const level = readLevel(options['log-level'], 'warn');
+  return runService(own, {
+    level,
+    // Whoever tries callgate out reads the terminal; a line for each call is there for the asking.
+    isAudited: level === 'info' || level === 'debug',
+    descriptor: standardError,
+    onStarted: async (running) => {
       process.stdout.write(`callgate listens on ${running.url}\n`);
       await running.firstListings;
       process.stdout.write(greeting(running, file, token));
     },
-  );
+  });
 }
 
 function greeting(running: RunningService, file: string, token: string): string {

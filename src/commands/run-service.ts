@@ -7,73 +7,64 @@ import { killAllGroups } from '../upstream/child-process.ts';
 import { letYoungGenerationGrow } from '../young-generation.ts';
 import { UsageError } from './options.ts';
 
-const standardOutput = 1;
+/** The level named on the command line. @throws UsageError for one that is not a level */
+export function readLevel(text: string | undefined, usual: LogLevel): LogLevel {
+  const level = logLevels.find((candidate) => candidate === (text ?? usual));
+  if (level === undefined) throw new UsageError(`--log-level takes one of ${logLevels.join(', ')}`);
+  return level;
+}
 
-/** Opens the telemetry of a command. @throws UsageError for a level that is not one */
-export function openTelemetryFor(
-  configuration: Configuration,
-  level: string | undefined,
-  usual: LogLevel,
-  descriptor = standardOutput,
-): Telemetry {
-  const chosen = logLevels.find((candidate) => candidate === (level ?? usual));
-  if (chosen === undefined) throw new UsageError(`--log-level takes one of ${logLevels.join(', ')}`);
-  return openTelemetry(chosen, createRedactor(configuration.secrets), descriptor);
+/** Where and how a command that runs the service tells about it. */
+export interface RunOptions {
+  readonly level: LogLevel;
+  readonly isAudited: boolean;
+  readonly descriptor: number;
+  readonly onStarted?: (running: RunningService) => Promise<void>;
 }
 
 /** Runs the service until a signal ends it; the number is the exit code. */
-export async function runService(
-  configuration: Configuration,
-  telemetry: Telemetry,
-  onStarted: (running: RunningService) => Promise<void> = async () => {},
-): Promise<number> {
+export async function runService(configuration: Configuration, options: RunOptions): Promise<number> {
+  const redact = createRedactor(configuration.secrets);
+  const telemetry = openTelemetry({ ...options, redact });
   guardProcess(telemetry);
-  const running = await startService(configuration, telemetry).catch((error: unknown) => {
-    telemetry.flush();
+  const stop = new Promise<void>((resolve) => onStopSignal(resolve));
+  const starting = startService(configuration, telemetry);
+  const running = await starting.catch(async (error: unknown) => {
+    await telemetry.close();
     throw explainListenFault(error);
   });
   void running.firstListings.then(letYoungGenerationGrow);
-  const stopped = untilStopped(running, telemetry);
-  await onStarted(running);
-  return stopped;
+  await Promise.race([stop, options.onStarted?.(running)]);
+  await stop;
+  await running.stop();
+  await telemetry.close();
+  return 0;
 }
 
-function untilStopped(running: RunningService, { log, flush }: Telemetry): Promise<number> {
-  return new Promise((resolve) => {
-    let isStopping = false;
-    const onSignal = (): void => {
-      if (isStopping) {
-        // A second signal does not wait for anything, and still leaves no child behind.
-        killAllGroups();
-        flush();
-        process.exit(1);
-      }
+/** Calls back at the first signal to stop. A second one ends the process at once, and still leaves no child behind. */
+function onStopSignal(onFirst: () => void): void {
+  let isStopping = false;
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (isStopping) process.exit(1);
       isStopping = true;
-      running.stop().then(
-        () => resolve(0),
-        (error: unknown) => {
-          log.error('service.stop_failed', { error: String(error) });
-          flush();
-          resolve(1);
-        },
-      );
-    };
-    process.on('SIGTERM', onSignal);
-    process.on('SIGINT', onSignal);
-  });
+      onFirst();
+    });
+  }
 }
 
 // A fault that nobody caught is a bug; what it must not do is leave processes behind, or end without a word.
-function guardProcess({ log, flush }: Telemetry): void {
-  process.on('exit', killAllGroups);
+function guardProcess({ log, flushNow }: Telemetry): void {
+  process.on('exit', () => {
+    killAllGroups();
+    flushNow();
+  });
   process.on('unhandledRejection', (reason) => {
-    log.error('process.unhandled_rejection', {
-      error: reason instanceof Error ? (reason.stack ?? '') : String(reason),
-    });
+    const error = reason instanceof Error ? (reason.stack ?? reason.message) : String(reason);
+    log.error('process.unhandled_rejection', { error });
   });
   process.on('uncaughtException', (error) => {
     log.error('process.uncaught_exception', { error: error.stack ?? error.message });
-    flush();
     process.exit(1);
   });
 }

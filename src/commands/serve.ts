@@ -1,6 +1,8 @@
 import { exitConfiguration, loadForCommand, readPort } from './configuration.ts';
 import { type CommandOptions, UsageError } from './options.ts';
-import { openTelemetryFor, runService } from './run-service.ts';
+import { readLevel, runService } from './run-service.ts';
+
+const standardOutput = 1;
 
 /** `callgate serve`: runs the service with the issuers of the configuration. */
 export async function serve(options: CommandOptions): Promise<number> {
@@ -9,8 +11,6 @@ export async function serve(options: CommandOptions): Promise<number> {
   const configuration = await loadForCommand(options.config);
   if (configuration === undefined) return exitConfiguration;
   const listen = { ...configuration.listen, port: port ?? configuration.listen.port };
-  return runService(
-    { ...configuration, listen },
-    openTelemetryFor(configuration, options['log-level'], 'info'),
-  );
+  const level = readLevel(options['log-level'], 'info');
+  return runService({ ...configuration, listen }, { level, isAudited: true, descriptor: standardOutput });
 }

@@ -50,7 +50,8 @@ export async function dispatch(
     settled,
     caller,
     binding,
-    argumentsHash: read === undefined ? undefined : sha256(canonicalJson(read.parsed)),
+    // AZ-8: a refused call has its hash too, of what was sent where nothing was read.
+    argumentsHash: sha256(canonicalJson(read?.parsed ?? call.arguments ?? null)),
     mended: read?.mended,
     upstreamMs: attempt?.upstreamMs ?? 0,
   });

@@ -71,8 +71,8 @@ export interface FinishedCall {
   readonly settled: SettledCall;
   readonly caller: Caller;
   readonly binding: Binding | undefined;
-  /** SHA-256 of the parsed arguments, hex; absent when they were never read. */
-  readonly argumentsHash: string | undefined;
+  /** SHA-256 of the parsed arguments, or of what was sent where they were not read; hex. */
+  readonly argumentsHash: string;
   /** How the arguments were mended before the check, if they were. */
   readonly mended: string | undefined;
   readonly upstreamMs: number;

@@ -1,40 +1,142 @@
-import { pino } from 'pino';
+import { constants, fstatSync, openSync, write, writeSync } from 'node:fs';
 import type { Redact } from '../core/redact.ts';
 
 /** Lines are written together: a system call for each would cost a call more than its checks do. */
 const batchCharsMin = 16_000;
 const batchMsMax = 100;
+/** What may wait while the other end does not take it; lines beyond are counted and lost, calls go on. */
+const waitingCharsMax = 16_777_216;
+const retryMs = 50;
+const closeMsMax = 1_000;
+
+/** Characters that JSON leaves as they are and that some readers take for an end of line or a terminal command. */
+const rawControls = /[\u007f-\u009f\u2028\u2029]/g;
 
 /**
- * Where finished lines go: standard output, or a file descriptor of its own.
+ * Where finished lines go: a file descriptor, written to in batches and never waited for.
  *
- * Every line passes the redactor, so no secret of the configuration reaches the outside by any field (MT-14). `flush`
- * writes what is left; it has to be called before the process ends.
+ * Every line passes the redactor, so no secret of the configuration reaches the outside by any field (MT-14). A full
+ * disk, a closed pipe or a reader that does not read costs lines, which are counted and told, and nothing else.
  */
 export class LineSink {
   readonly #redact: Redact;
-  readonly #destination: ReturnType<typeof pino.destination>;
-  #batch = '';
+  readonly #descriptor: number;
+  #waiting = '';
+  #lost = 0;
   #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | undefined;
+  #hasComplained = false;
 
   constructor(redact: Redact, descriptor: number) {
     this.#redact = redact;
-    this.#destination = pino.destination({ dest: descriptor, sync: true });
+    this.#descriptor = withoutWaiting(descriptor);
   }
 
   /** @param line with its line feed */
   readonly write = (line: string): void => {
-    this.#batch += line;
-    if (this.#batch.length >= batchCharsMin) this.flush();
-    else this.#timer ??= setTimeout(() => this.flush(), batchMsMax).unref();
+    if (this.#waiting.length + line.length > waitingCharsMax) {
+      this.#lost += 1;
+      return;
+    }
+    this.#waiting += line;
+    if (this.#waiting.length >= batchCharsMin) this.#send();
+    else this.#timer ??= setTimeout(() => this.#send(), batchMsMax).unref();
   };
 
-  flush(): void {
+  /** Writes what waits, within a second; to be awaited before the process ends. */
+  async close(): Promise<void> {
+    this.#send();
+    let limit: NodeJS.Timeout | undefined;
+    const patience = new Promise<void>((resolve) => {
+      limit = setTimeout(resolve, closeMsMax);
+    });
+    await Promise.race([this.#drain(), patience]);
+    clearTimeout(limit);
+  }
+
+  /** Writes what waits before it returns, for a process that has no time left; a line may be lost. */
+  flushNow(): void {
+    if (this.#writing !== undefined) return;
+    try {
+      writeSync(this.#descriptor, this.#takeBatch());
+    } catch (error) {
+      this.#complain(error);
+    }
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#writing !== undefined) await this.#writing;
+  }
+
+  #send(): void {
+    if (this.#writing !== undefined || this.#waiting === '') return;
+    this.#writing = this.#writeAll(Buffer.from(this.#takeBatch())).then(() => {
+      this.#writing = undefined;
+      if (this.#waiting.length >= batchCharsMin) this.#send();
+    });
+  }
+
+  #takeBatch(): string {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#batch === '') return;
-    const batch = this.#batch;
-    this.#batch = '';
-    this.#destination.write(this.#redact(batch));
+    const batch = this.#waiting;
+    this.#waiting = '';
+    const lost =
+      this.#lost === 0
+        ? ''
+        : `${JSON.stringify({ level: 'error', event: 'log.lines_lost', lines: this.#lost })}\n`;
+    this.#lost = 0;
+    return this.#redact(batch + lost).replace(
+      rawControls,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+  }
+
+  async #writeAll(bytes: Buffer): Promise<void> {
+    let offset = 0;
+    while (offset < bytes.length) {
+      try {
+        offset += await this.#writeSome(bytes, offset);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
+          await new Promise((resolve) => setTimeout(resolve, retryMs).unref());
+          continue;
+        }
+        this.#lost += bytes.subarray(offset).toString('latin1').split('\n').length - 1;
+        this.#complain(error);
+        return;
+      }
+    }
+  }
+
+  #writeSome(bytes: Buffer, offset: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      write(this.#descriptor, bytes, offset, (error, written) =>
+        error === null ? resolve(written) : reject(error),
+      );
+    });
+  }
+
+  // Once: whoever reads standard error has the reason, and each further line would meet the same fault.
+  #complain(error: unknown): void {
+    if (this.#hasComplained) return;
+    this.#hasComplained = true;
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+    process.stderr.write(
+      `callgate: the log cannot be written (${code}); lines are lost until it can, calls go on\n`,
+    );
+  }
+}
+
+/**
+ * A pipe that nobody reads would hold a write for ever, and with it the end of the process. Opened once more, it
+ * refuses instead. Elsewhere than on Linux there is no such way, and what is no pipe does not need one.
+ */
+function withoutWaiting(descriptor: number): number {
+  try {
+    if (!fstatSync(descriptor).isFIFO()) return descriptor;
+    return openSync(`/proc/self/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK);
+  } catch {
+    return descriptor;
   }
 }

@@ -3,7 +3,7 @@ import type { Redact } from '../core/redact.ts';
 import type { CallObserver } from '../dispatch/ports.ts';
 import { createAuditTrail } from './audit.ts';
 import { LineSink } from './line-sink.ts';
-import { createLog, type LogLevel, logLevels } from './log.ts';
+import { createLog, type LogLevel } from './log.ts';
 import { Metrics } from './metrics.ts';
 
 /** All that the service tells about itself. */
@@ -12,15 +12,25 @@ export interface Telemetry {
   readonly metrics: Metrics;
   /** Takes each finished call into the audit trail and the metrics. */
   readonly observer: CallObserver;
-  /** Writes the lines that still wait; to be called before the process ends. */
-  flush(): void;
+  /** Writes the lines that still wait; to be awaited before the process ends. */
+  close(): Promise<void>;
+  /** The same for a process that has no time left. */
+  flushNow(): void;
 }
 
-/** Opens log, audit trail and metrics; lines go to this file descriptor. The audit trail has the level `info`. */
-export function openTelemetry(level: LogLevel, redact: Redact, descriptor: number): Telemetry {
+export interface TelemetryOptions {
+  readonly level: LogLevel;
+  /** Whether each call leaves its line in the audit trail, whatever the level of the log (AZ-8). */
+  readonly isAudited: boolean;
+  readonly redact: Redact;
+  /** The file descriptor that lines go to. */
+  readonly descriptor: number;
+}
+
+/** Opens log, audit trail and metrics. */
+export function openTelemetry({ level, isAudited, redact, descriptor }: TelemetryOptions): Telemetry {
   const sink = new LineSink(redact, descriptor);
   const metrics = new Metrics();
-  const isAudited = logLevels.indexOf(level) <= logLevels.indexOf('info');
   const audit = isAudited ? createAuditTrail(sink) : undefined;
   return {
     log: createLog(level, sink),
@@ -31,6 +41,7 @@ export function openTelemetry(level: LogLevel, redact: Redact, descriptor: numbe
         metrics.callFinished(call);
       },
     },
-    flush: () => sink.flush(),
+    close: () => sink.close(),
+    flushNow: () => sink.flushNow(),
   };
 }

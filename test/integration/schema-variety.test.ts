@@ -38,6 +38,10 @@ const tools: readonly ScriptedTool[] = [
   ),
   of('t9', {}),
   of('t10', { type: 'object', properties: {} }),
+  {
+    ...of('t11', { type: 'object' }, { outputSchema: { $async: true, type: 'object', required: ['x'] } }),
+    result: { content: [{ type: 'text', text: 'no x' }], structuredContent: { y: 1 } },
+  },
   { ...of('end', { type: 'object' }), dies: true },
 ];
 
@@ -65,6 +69,7 @@ describe('schemas that one shared validator cannot hold, from the list to the ca
     expect(await codeOf('t4', { a: 1 })).toBe('invalid_arguments');
     expect(await codeOf('t4', { b: 1 })).toBe('{"b":1}');
     for (const tool of ['t7', 't8', 't9', 't10']) expect(await codeOf(tool, { p: 1 })).toBe('{"p":1}');
+    expect(await codeOf('t11', {})).toBe('no x');
     for (const tool of ['t5', 't6']) expect(await codeOf(tool, { p: 1 })).toBe('unknown_tool');
   };
   const withheld = async (): Promise<unknown> => {

@@ -6,7 +6,7 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 const tools = JSON.parse(readFileSync(process.argv[2], 'utf8'));
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 
-function call({ id, params }) {
+function call({ id, params }, raw) {
   const tool = tools.find(({ definition }) => definition.name === params.name);
   if (process.env.EXECUTIONS_LOG) {
     const execution = {
@@ -15,7 +15,7 @@ function call({ id, params }) {
       arguments: params.arguments,
       pid: process.pid,
     };
-    appendFileSync(process.env.EXECUTIONS_LOG, `${JSON.stringify({ ...execution, requestId: id })}\n`);
+    appendFileSync(process.env.EXECUTIONS_LOG, `${JSON.stringify({ ...execution, requestId: id, raw })}\n`);
   }
   if (tool.dies) process.exit(1);
   const result = tool.result ?? { content: [{ type: 'text', text: JSON.stringify(params.arguments) }] };
@@ -45,6 +45,9 @@ let rest = '';
 process.stdin.setEncoding('utf8').on('data', (chunk) => {
   const lines = (rest + chunk).split('\n');
   rest = lines.pop();
-  for (const message of lines.map((line) => JSON.parse(line))) methods[message.method]?.(message);
+  for (const line of lines) {
+    const message = JSON.parse(line);
+    methods[message.method]?.(message, line);
+  }
 });
 process.stdin.on('end', () => process.exit(0));
