@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
 import { createAuthenticator } from './auth/bearer.ts';
 import { resourceMetadata } from './auth/resource-metadata.ts';
 import type { Configuration } from './config/configuration.ts';
@@ -47,6 +48,7 @@ export async function startService(
     upstream: upstreams,
     observer,
     clock: { monotonicMs: () => performance.now() },
+    nextLoopTurn: () => setImmediate(),
     newId: () => newUuidV7(Date.now()),
     hideForbidden: configuration.hideForbidden,
     aliases: [...configuration.servers, ...configuration.faultyServers].map(({ alias }) => alias),

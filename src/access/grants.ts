@@ -1,3 +1,5 @@
+import { fitsPattern } from '../core/name-pattern.ts';
+
 /** A parsed right: `tools:<alias>:<tool | prefix* | *>[:read|:write]` (design section 10, AZ-4). */
 export interface Grant {
   /** A configured alias, or `*`. */
@@ -45,7 +47,7 @@ export const formatGrant = (grant: Grant): string =>
 export const covers = (grant: Grant, target: GrantTarget): boolean =>
   (grant.alias === '*' || grant.alias === target.alias) &&
   (grant.class === undefined || grant.class === target.class) &&
-  coversTool(grant.tool, target.tool);
+  fitsPattern(grant.tool, target.tool);
 
 /** The smallest grant that would allow this tool and nothing else: the text of a `forbidden` output (AZ-3). */
 export const smallestGrant = (target: GrantTarget): string => formatGrant(target);
@@ -73,14 +75,11 @@ export function withinMax(grant: Grant, max: readonly Grant[]): readonly Grant[]
 
 const isPattern = (tool: string): boolean => tool.endsWith('*');
 
-const coversTool = (pattern: string, tool: string): boolean =>
-  isPattern(pattern) ? tool.startsWith(pattern.slice(0, -1)) : tool === pattern;
-
 /** The narrower of two patterns where one lies inside the other; patterns over prefixes cannot overlap in part. */
 function commonTools(a: string, b: string): string | undefined {
   const [longer, shorter] = a.length >= b.length ? [a, b] : [b, a];
   if (a === b) return a;
-  if (isPattern(shorter) && coversTool(shorter, longer)) return longer;
+  if (isPattern(shorter) && fitsPattern(shorter, longer)) return longer;
   // A pattern's star counts as a character: `get*` is longer than the name `get`, which lies inside it.
-  return isPattern(longer) && coversTool(longer, shorter) ? shorter : undefined;
+  return isPattern(longer) && fitsPattern(longer, shorter) ? shorter : undefined;
 }

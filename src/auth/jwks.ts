@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import http from 'node:http';
 import https from 'node:https';
+import { isLoopbackHost } from '../core/hosts.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import type { KeySource } from './settings.ts';
 
@@ -26,7 +27,7 @@ async function fetchText(
   closing: AbortSignal,
 ): Promise<Result<string, string>> {
   const url = new URL(source.jwksUri);
-  if (url.protocol !== 'https:' && !isLoopback(url)) return fail('its URL is not https');
+  if (url.protocol !== 'https:' && !isLoopbackHost(url.hostname)) return fail('its URL is not https');
   const patience = AbortSignal.timeout(source.timeoutMs);
   // Not `fetch`: the first use of it keeps 10 MB for the rest of the process.
   const request = (url.protocol === 'https:' ? https : http).get(url, {
@@ -76,9 +77,6 @@ function parse(text: string): Result<unknown, string> {
     return fail('it is not JSON');
   }
 }
-
-const isLoopback = ({ protocol, hostname }: URL): boolean =>
-  protocol === 'http:' && /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return 'it could not be read';

@@ -1,3 +1,4 @@
+import { isObject } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 
 /** A token taken apart, nothing in it verified yet. */
@@ -37,9 +38,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 export function decodeObject(part: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(utf8.decode(Buffer.from(part, 'base64url')));
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Readonly<Record<string, unknown>>)
-      : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

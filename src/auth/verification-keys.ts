@@ -1,4 +1,5 @@
 import { createPublicKey, type JsonWebKeyInput, type KeyObject } from 'node:crypto';
+import { isObject } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 
 /** One public key that tokens may be verified with, and the one algorithm it is used with (AUTH-2). */
@@ -44,7 +45,7 @@ export function readVerificationKeys(
   jwks: unknown,
   algorithms: readonly string[],
 ): Result<VerificationKeys, string> {
-  if (!isRecord(jwks) || !Array.isArray(jwks.keys))
+  if (!isObject(jwks) || !Array.isArray(jwks.keys))
     return fail('it is not a JWK set: there is no list `keys`');
   if (jwks.keys.length > keysMax)
     return fail(`it has ${jwks.keys.length} keys, more than the ${keysMax} that are read`);
@@ -66,7 +67,7 @@ export function readVerificationKeys(
 }
 
 function readKey(jwk: unknown, algorithms: readonly string[]): Result<VerificationKey, string> {
-  if (!isRecord(jwk)) return fail('not an object');
+  if (!isObject(jwk)) return fail('not an object');
   const { kid, kty, crv, use, alg, key_ops: operations } = jwk;
   if (kty === 'oct') return fail('a symmetric key');
   if (privateMembers.some((member) => Object.hasOwn(jwk, member)))
@@ -102,6 +103,3 @@ function readKey(jwk: unknown, algorithms: readonly string[]): Result<Verificati
     return fail('its numbers are not a public key');
   }
 }
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null;

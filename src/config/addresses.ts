@@ -1,19 +1,29 @@
 import { BlockList, isIP } from 'node:net';
+import { bareHost } from '../core/hosts.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import type { Address } from './configuration.ts';
 
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8);
-loopback.addAddress('::1', 'ipv6');
-
 /** Link-local networks, and the fixed addresses at which clouds hand credentials to machines (MT-8). */
 const metadata = new BlockList();
-metadata.addSubnet('169.254.0.0', 16);
 metadata.addSubnet('fe80::', 10, 'ipv6');
-metadata.addSubnet('64:ff9b::a9fe:0', 112, 'ipv6');
 metadata.addAddress('fd00:ec2::254', 'ipv6');
-metadata.addAddress('100.100.100.200');
-metadata.addAddress('192.0.0.192');
+refuseIpv4('169.254.0.0', 16);
+refuseIpv4('100.100.100.200', 32);
+refuseIpv4('192.0.0.192', 32);
+
+/** An IPv4 network, and the IPv6 addresses that lead to it: mapped, compatible, translated (RFC 6052, 2765), 6to4. */
+function refuseIpv4(address: string, prefix: number): void {
+  metadata.addSubnet(address, prefix);
+  for (const carrier of ['::ffff:', '::', '::ffff:0:', '64:ff9b::', '64:ff9b:1::'])
+    metadata.addSubnet(carrier + address, 96 + prefix, 'ipv6');
+  const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number);
+  metadata.addSubnet(
+    `2002:${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}::`,
+    16 + prefix,
+    'ipv6',
+  );
+}
+
 const metadataNames = new Set([
   'metadata',
   'metadata.google.internal',
@@ -21,27 +31,11 @@ const metadataNames = new Set([
   'instance-data.ec2.internal',
 ]);
 
-const bare = (host: string): string =>
-  host
-    .replace(/^\[|\]$/g, '')
-    .replace(/\.$/, '')
-    .toLowerCase();
-
-const isIn = (list: BlockList, address: string): boolean => {
-  const version = isIP(address);
-  return version !== 0 && list.check(address, version === 6 ? 'ipv6' : 'ipv4');
-};
-
-/** Whether a host, as a URL or an address writes it, is this machine whatever the network looks like. */
-export function isLoopback(host: string): boolean {
-  const name = bare(host);
-  return name === 'localhost' || name.endsWith('.localhost') || isIn(loopback, name);
-}
-
 /** Whether a host is one that no configured URL may name: link-local, or a cloud's metadata service. */
 function isMetadataHost(host: string): boolean {
-  const name = bare(host);
-  return metadataNames.has(name) || isIn(metadata, name);
+  const name = bareHost(host);
+  const version = isIP(name);
+  return metadataNames.has(name) || (version !== 0 && metadata.check(name, version === 6 ? 'ipv6' : 'ipv4'));
 }
 
 /** The checks that every configured URL passes (MT-8); plain http is judged by the caller. */

@@ -3,7 +3,8 @@ import { resolve } from 'node:path';
 import { parseGrant } from '../access/grants.ts';
 import { adminScopes } from '../auth/scopes.ts';
 import type { AuthSettings, DenyLists, IssuerSettings, KeySource } from '../auth/settings.ts';
-import { checkUrl, isLoopback } from './addresses.ts';
+import { isLoopbackHost } from '../core/hosts.ts';
+import { checkUrl } from './addresses.ts';
 import { defaults } from './defaults.ts';
 import type { AuthSection, IssuerEntry } from './file.ts';
 import { nearest } from './nearest.ts';
@@ -149,7 +150,7 @@ function complaintAboutKeysUrl(text: string, allowHttp: boolean): string | undef
   if (username !== '' || password !== '')
     return 'has a user part, which key sets are not fetched with: take it out';
   if (protocol === 'https:') return undefined;
-  if (!isLoopback(hostname))
+  if (!isLoopbackHost(hostname))
     return `must be https: over plain http anybody on the way to ${hostname} could replace the keys`;
   return allowHttp
     ? undefined

@@ -1,14 +1,16 @@
 import { dirname, resolve } from 'node:path';
+import { isLoopbackHost } from '../core/hosts.ts';
+import { isObject } from '../core/json.ts';
 import { createRedactor } from '../core/redact.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { printable } from '../core/text.ts';
-import { checkUrl, isLoopback, parseAddress } from './addresses.ts';
+import { checkUrl, parseAddress } from './addresses.ts';
 import { readAuth } from './auth-section.ts';
 import type { Address, Configuration, Finding } from './configuration.ts';
 import { defaults } from './defaults.ts';
 import type { CallgateSection } from './file.ts';
 import { checkTopKeys } from './foreign-keys.ts';
-import { isObject, isServersKey, type OpenedFile, openFile, type Reference } from './open-file.ts';
+import { isServersKey, type OpenedFile, openFile, type Reference } from './open-file.ts';
 import { Report } from './report.ts';
 import { worthHiding } from './secrets.ts';
 import { readServers } from './server-list.ts';
@@ -133,13 +135,13 @@ function readListen(
   const metricsAddress = typeof metrics === 'string' ? parseAddress(metrics) : undefined;
   if (report.isSound(source, ['callgate', 'listen'])) {
     if (metricsAddress === undefined && metrics !== false) complain('metrics', 'a port is at most 65535');
-    if (dev && !isLoopback(host)) {
+    if (dev && !isLoopbackHost(host)) {
       complain(
         'host',
         `\`callgate dev\` prints a token that opens everything, so it listens on this machine alone, not on ${host}`,
       );
     }
-    if (dev && metricsAddress !== undefined && !isLoopback(metricsAddress.host)) {
+    if (dev && metricsAddress !== undefined && !isLoopbackHost(metricsAddress.host)) {
       complain('metrics', `\`callgate dev\` listens on this machine alone, not on ${metricsAddress.host}`);
     }
   }
@@ -167,7 +169,7 @@ function readPublicUrl(
       message: '"publicUrl" is shown to every caller, and has no user part, query or fragment: take it out',
     });
   }
-  if (protocol === 'http:' && !isLoopback(hostname)) {
+  if (protocol === 'http:' && !isLoopbackHost(hostname)) {
     report.warning({
       source,
       path,

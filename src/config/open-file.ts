@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { isObject } from '../core/json.ts';
 import type { ConfigurationFile } from './file.ts';
 import { interpolate } from './interpolate.ts';
 import { checkSchema } from './schema.ts';
@@ -91,10 +92,6 @@ async function readSource(file: string): Promise<Source> {
 /** The two keys under which hosts keep their servers. */
 export const isServersKey = (key: unknown): key is 'mcpServers' | 'servers' =>
   key === 'mcpServers' || key === 'servers';
-
-/** Whether a value is an object, not a list. */
-export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A server that is switched off needs no variables. */
 const isDisabled = (value: Readonly<Record<string, unknown>>, path: Path): boolean =>

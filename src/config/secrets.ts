@@ -7,9 +7,12 @@ const envSecretCharsMin = 8;
 
 const secretHeader = /auth|cookie|token|key|secret|password|credential|session|signature/i;
 
+/** Hiding these would break the JSON of log lines. */
+const jsonToken = /^(?:\d{1,7}|true|false|null)$/;
+
 /** Leaves what is long enough to be looked for, once each. */
 export const worthHiding = (values: Iterable<string>): string[] =>
-  [...new Set(values)].filter((value) => value.length >= secretCharsMin);
+  [...new Set(values)].filter((value) => value.length >= secretCharsMin && !jsonToken.test(value));
 
 /** What a server entry holds that must never be shown, wherever it came from (design section 9, MT-14). */
 export function secretsOf(entry: ServerEntry): string[] {

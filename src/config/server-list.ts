@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { isObject } from '../core/json.ts';
 import { checkAlias } from '../tools/names.ts';
 import type { ServerPolicy } from '../tools/policy.ts';
 import type { ServerSettings } from '../upstream/settings.ts';
@@ -6,7 +7,7 @@ import { defaults } from './defaults.ts';
 import type { CallgateSection, CompleteOptions, ServerEntry, ServerOptions } from './file.ts';
 import { checkEntryKeys } from './foreign-keys.ts';
 import { nearest } from './nearest.ts';
-import { isObject, type OpenedFile } from './open-file.ts';
+import type { OpenedFile } from './open-file.ts';
 import type { Report } from './report.ts';
 import { secretsOf } from './secrets.ts';
 import { createServerPolicy } from './server-policy.ts';

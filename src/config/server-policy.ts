@@ -1,3 +1,4 @@
+import { fitsPattern } from '../core/name-pattern.ts';
 import type { ServerPolicy } from '../tools/policy.ts';
 import type { CompleteOptions } from './file.ts';
 
@@ -30,8 +31,7 @@ function longestMatch(patterns: Iterable<string>, name: string): string | undefi
   let best: string | undefined;
   for (const pattern of patterns) {
     if (pattern === name) return pattern;
-    const fits = pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1));
-    if (fits && (best === undefined || pattern.length > best.length)) best = pattern;
+    if (fitsPattern(pattern, name) && pattern.length > (best?.length ?? 0)) best = pattern;
   }
   return best;
 }

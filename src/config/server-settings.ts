@@ -1,8 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { isLoopbackHost } from '../core/hosts.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import type { ServerSettings, TransportSettings } from '../upstream/settings.ts';
-import { checkUrl, isLoopback } from './addresses.ts';
+import { checkUrl } from './addresses.ts';
 import { resolveCommand } from './command.ts';
 import type { CompleteOptions, ServerEntry } from './file.ts';
 import { basicCredentials } from './secrets.ts';
@@ -115,7 +116,7 @@ function createHttp(
   const checked = checkUrl(text);
   if (!checked.ok) return faultAt(`"url" ${checked.error}`, 'url');
   const url = checked.value;
-  if (url.protocol === 'http:' && !isLoopback(url.hostname) && !allowHttp) {
+  if (url.protocol === 'http:' && !isLoopbackHost(url.hostname) && !allowHttp) {
     return faultAt(
       `plain http to ${url.hostname} can be read and changed on the way: use https, or set "allowHttp": true for this server under callgate.servers`,
       'url',

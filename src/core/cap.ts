@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from './json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from './json.ts';
 import { limits } from './limits.ts';
 import type { ContentBlock, ToolResult } from './outcome.ts';
 import { isDeeperThan, isRepeatedInText } from './structured.ts';
@@ -104,10 +104,5 @@ const toldChars = ({ text, uri, name }: JsonObject): number =>
 /** The resource inside a block of type `resource`, if it is there in the shape MCP gives it. */
 export function embeddedResource(block: ContentBlock): JsonObject | undefined {
   const { resource } = block;
-  return block.type === 'resource' &&
-    typeof resource === 'object' &&
-    resource !== null &&
-    !Array.isArray(resource)
-    ? (resource as JsonObject)
-    : undefined;
+  return block.type === 'resource' && isJsonObject(resource) ? resource : undefined;
 }

@@ -16,6 +16,7 @@ export const problemCodes = {
   unsupported_media_type: { status: 415, title: 'The body has a media type that is not read here' },
   headers_too_large: { status: 431, title: 'The request headers are too large' },
   internal: { status: 500, title: 'callgate failed on this request' },
+  overloaded: { status: 503, title: 'callgate has no room for the request at present' },
   draining: { status: 503, title: 'callgate is shutting down' },
   keys_unavailable: { status: 503, title: 'The keys of the token issuer cannot be fetched' },
 } as const satisfies Record<string, { status: number; title: string }>;

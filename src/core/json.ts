@@ -8,9 +8,13 @@ export interface JsonObject {
   readonly [key: string]: JsonValue;
 }
 
+/** Whether `value` is an object with members, not a list. */
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** Whether `value` is a JSON object: no array, no scalar, no `ExactNumber`. */
 export const isJsonObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
+  isObject(value) && !(value instanceof ExactNumber);
 
 /** One step of a JSON Pointer (RFC 6901) down to a member. */
 export const pointerStep = (name: string): string =>

@@ -12,6 +12,8 @@ export const limits = {
   findingsMax: 5,
   /** Characters of a message that repeats something a server said. */
   foreignMessageCharsMax: 500,
+  /** Characters of a title or a description of a tool, as its server wrote them. */
+  toolTextCharsMax: 8_192,
   /** Near names offered after a name that does not exist. */
   nearNamesMax: 3,
   /** Bytes of cached declaration bodies. */

@@ -7,6 +7,10 @@ const unprintable =
 export const printable = (text: string): string =>
   text.replace(unprintable, (character) => (character === '\n' || character === '\t' ? ' ' : ''));
 
+/** Drops control and hidden characters from a text of several lines, and half characters; line ends and tabs stay. */
+export const visible = (text: string): string =>
+  text.replace(unprintable, (character) => (/[\t\n\r]/.test(character) ? character : '')).toWellFormed();
+
 /**
  * Cuts text to at most `charsMax` UTF-16 units without splitting a character, and says how much is missing
  * inside that limit.

@@ -4,6 +4,7 @@ import type { Actor } from '../access/actor.ts';
 import { authorise, hasGrantOn } from '../access/authorise.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
+import { fitsPattern } from '../core/name-pattern.ts';
 import type { Format } from '../formats/format.ts';
 import type { Binding, Registry } from '../tools/registry.ts';
 import type { DispatchPorts } from './ports.ts';
@@ -84,7 +85,7 @@ interface OmittedTool {
 
 interface Declared {
   readonly tools: JsonObject[];
-  /** Declared tools whose schema was added to. */
+  /** Declared tools that are told otherwise than their server sent them. */
   readonly adjusted: JsonObject[];
   readonly omitted: OmittedTool[];
 }
@@ -92,16 +93,17 @@ interface Declared {
 function declare(bindings: readonly Binding[], format: Format): Declared {
   const declared: Declared = { tools: [], adjusted: [], omitted: [] };
   for (const binding of bindings) {
-    const { name, alias, tool, added } = binding;
+    const { name, alias, tool, adjustments } = binding;
     const written = format.declare(binding);
     if (!written.ok) {
       declared.omitted.push({ server: alias, tool, reason: written.error });
       continue;
     }
     declared.tools.push(written.value);
-    if (added.length === 0) continue;
-    const steps = added.map((key) => ({ step: 'add_keyword', path: `/${key}`, loss: false }));
-    declared.adjusted.push({ name, steps });
+    const steps = adjustments
+      .filter(({ member }) => format.members.has(member))
+      .map(({ step, path, loss }) => ({ step, path, loss }));
+    if (steps.length > 0) declared.adjusted.push({ name, steps });
   }
   return declared;
 }
@@ -145,11 +147,9 @@ const byServerAndTool = (a: OmittedTool, b: OmittedTool): number =>
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 const passes = (filter: DeclarationFilter, alias: string, names: readonly string[]): boolean =>
-  (filter.servers.length === 0 || filter.servers.some((pattern) => matches(pattern, alias))) &&
-  (filter.tools.length === 0 || filter.tools.some((pattern) => names.some((name) => matches(pattern, name))));
-
-const matches = (pattern: string, text: string): boolean =>
-  pattern.endsWith('*') ? text.startsWith(pattern.slice(0, -1)) : text === pattern;
+  (filter.servers.length === 0 || filter.servers.some((pattern) => fitsPattern(pattern, alias))) &&
+  (filter.tools.length === 0 ||
+    filter.tools.some((pattern) => names.some((name) => fitsPattern(pattern, name))));
 
 const hash = (data: string | Uint8Array): string =>
   createHash('sha256').update(data).digest('base64url').slice(0, 22);

@@ -43,7 +43,7 @@ export async function dispatch(
     outcome,
     // AZ-3: the way a hidden tool's outputs are written would show that it is there.
     render: outcome.error?.code === 'unknown_tool' ? undefined : binding?.policy.render,
-    attempts: attempt === undefined ? 0 : 1,
+    attempts: attempt?.attempts ?? 0,
     durationMs: ports.clock.monotonicMs() - startedMs,
   };
   ports.observer.callFinished({
@@ -96,9 +96,11 @@ const ended = (outcome: Outcome, binding?: Binding, read?: ReadArguments, attemp
 
 function settle(attempt: Attempt, binding: Binding): Outcome {
   if (attempt.kind === 'failed') return attemptFailed(attempt, binding.alias);
-  const warnings = binding.checkOutput(attempt.result);
   const result = capResult(attempt.result, binding.policy.outputCharsMax);
-  return result.isError ? toolError(result) : succeeded(result, warnings);
+  if (result.isError) return toolError(result);
+  // What was too large to be passed on is too large to be held against a schema as well.
+  const isCut = attempt.result.structuredContent !== undefined && result.structuredContent === undefined;
+  return succeeded(result, isCut ? [] : binding.checkOutput(result));
 }
 
 const sha256 = (text: string): string => hash('sha256', text);

@@ -26,7 +26,7 @@ export interface SettledCall {
   readonly outcome: Outcome;
   /** How the operator wants outputs of this tool written; undefined leaves it to the request and the format. */
   readonly render: Render | undefined;
-  /** How often a `tools/call` was tried for it. */
+  /** How often a `tools/call` was handed to a connection for it. */
   readonly attempts: number;
   readonly durationMs: number;
 }
@@ -41,10 +41,18 @@ export interface ToolCall {
   readonly timeoutMs: number;
 }
 
+/** What an attempt took, whatever became of it. */
+interface Effort {
+  /** How often a `tools/call` was handed to a connection: 0 when it did not come to that, 2 when it was sent again. */
+  readonly attempts: number;
+  /** From the hand-over to the end, queueing and connecting included. */
+  readonly upstreamMs: number;
+}
+
 /** What became of one attempt. */
 export type Attempt =
-  | { readonly kind: 'answered'; readonly result: ToolResult; readonly upstreamMs: number }
-  | {
+  | (Effort & { readonly kind: 'answered'; readonly result: ToolResult })
+  | (Effort & {
       readonly kind: 'failed';
       readonly code: OutcomeCode;
       readonly message: string;
@@ -53,8 +61,7 @@ export type Attempt =
       /** False where the server's answer proves that the tool did not run (JSON-RPC -32602 and its like). */
       readonly mayHaveExecuted: boolean;
       readonly details?: JsonObject;
-      readonly upstreamMs: number;
-    };
+    });
 
 /** The MCP side. */
 export interface Upstream {
@@ -94,6 +101,8 @@ export interface DispatchPorts {
   readonly upstream: Upstream;
   readonly observer: CallObserver;
   readonly clock: Clock;
+  /** Lets everybody else have the event loop once. */
+  readonly nextLoopTurn: () => Promise<void>;
   /** A new UUIDv7. */
   readonly newId: () => string;
   readonly hideForbidden: boolean;

@@ -5,6 +5,9 @@ import type { Caller, DispatchPorts, SettledCall } from './ports.ts';
 /** Whether the calls of a turn run side by side or one after another. */
 export type Order = 'parallel' | 'sequential';
 
+/** How long the start of one call may take before everybody else gets the event loop. */
+const startMsMax = 5;
+
 /** Runs the calls of one turn. Outputs stand in the order of the calls, and no call's failure touches another (RL-7). */
 export async function dispatchTurn(
   calls: readonly FunctionCall[],
@@ -12,10 +15,16 @@ export async function dispatchTurn(
   caller: Caller,
   ports: DispatchPorts,
 ): Promise<readonly SettledCall[]> {
-  if (order === 'parallel') return Promise.all(calls.map((call) => dispatch(call, caller, ports)));
-  const settled: SettledCall[] = [];
-  for (const call of calls) settled.push(await dispatch(call, caller, ports));
-  return settled;
+  const running: Promise<SettledCall>[] = [];
+  for (const call of calls) {
+    const sinceMs = ports.clock.monotonicMs();
+    const settled = dispatch(call, caller, ports);
+    running.push(settled);
+    // SC-9 bounds one validation: without a turn of the event loop between slow ones, those of a turn would add up.
+    if (ports.clock.monotonicMs() - sinceMs > startMsMax) await ports.nextLoopTurn();
+    if (order === 'sequential') await settled;
+  }
+  return Promise.all(running);
 }
 
 /** Whether a call could be for a tool of callgate: its name starts with a configured alias and the separator. */

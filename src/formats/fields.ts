@@ -41,6 +41,9 @@ export const notReadable = (expected: string): readonly BodyFault[] => [
   { pointer: '', detail: `expected ${expected}` },
 ];
 
+/** Faults of a list that are told; a list of a million wrong items is not worth a million words. */
+const faultsMax = 20;
+
 /** The objects of a list; everything else in it is a fault. */
 export function objectsOf(
   list: readonly JsonValue[],
@@ -50,7 +53,8 @@ export function objectsOf(
   const faults: BodyFault[] = [];
   for (const [index, item] of list.entries()) {
     if (isJsonObject(item)) objects.push([index, item]);
-    else faults.push({ pointer: pointerOf(index), detail: 'must be an object' });
+    else if (faults.length < faultsMax)
+      faults.push({ pointer: pointerOf(index), detail: 'must be an object' });
   }
   return { objects, faults };
 }

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from '../core/json.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { Result } from '../core/result.ts';
 import type { Render } from '../tools/policy.ts';
-import type { Binding } from '../tools/registry.ts';
+import type { Binding, ToolMember } from '../tools/registry.ts';
 
 /** A fault in the body of a request, with the place it is at (JSON Pointer, RFC 6901). */
 export interface BodyFault {
@@ -26,12 +26,18 @@ export interface Format {
   readonly defaultRender: Render;
   /** The most tools the provider takes in one request, where it is known. */
   readonly toolsMax?: number;
-  /** One intent, as the body of `POST /v1/calls`. */
-  readIntent(body: JsonValue): Result<FunctionCall, readonly BodyFault[]>;
+  /** What of a tool its declarations carry. */
+  readonly members: ReadonlySet<ToolMember>;
   /** The intents of a whole model answer, of a list of intents, or of one intent; others are left alone. */
   readTurn(body: JsonValue): Result<readonly Intent[], readonly BodyFault[]>;
   /** A tool as the model is told about it; the error is the reason why this format cannot carry it. */
   declare(binding: Binding): Result<JsonObject, string>;
   /** The output that answers a call. */
   output(call: FunctionCall, outcome: Outcome, render: Render): JsonObject;
+}
+
+/** The format of `POST /v1/calls`. */
+export interface NativeFormat extends Format {
+  /** One intent, as the body of `POST /v1/calls`. */
+  readIntent(body: JsonValue): Result<FunctionCall, readonly BodyFault[]>;
 }

@@ -12,10 +12,7 @@ const shape = '{"id":...,"name":...,"arguments":{...}}';
 export const mcp: Format = {
   name: 'mcp',
   defaultRender: 'text',
-
-  readIntent(body) {
-    return isJsonObject(body) ? readItem(body, '') : fail(notReadable(`one call: ${shape}`));
-  },
+  members: new Set(['title', 'description', 'inputSchema', 'outputSchema']),
 
   readTurn(body) {
     const list = isJsonObject(body) ? [body] : body;

@@ -4,7 +4,7 @@ import { limits } from '../core/limits.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import type { Binding } from '../tools/registry.ts';
 import { FieldReader, notReadable, objectsOf } from './fields.ts';
-import type { BodyFault, Format, Intent } from './format.ts';
+import type { BodyFault, Intent, NativeFormat } from './format.ts';
 import type { MediaPart } from './parts.ts';
 import { renderEnvelope, renderText } from './render.ts';
 
@@ -19,10 +19,11 @@ const expected =
   'a function_call item, a list of output items, or a whole Responses object with its "output" list';
 
 /** The OpenAI Responses API: `function_call` items in, `function_call_output` items out. */
-export const openaiResponses: Format = {
+export const openaiResponses: NativeFormat = {
   name: 'openai-responses',
   defaultRender: 'envelope',
   toolsMax: 128,
+  members: new Set(['description', 'inputSchema']),
 
   readIntent(body) {
     if (!isJsonObject(body) || !callTypes.has(body.type ?? null)) {

@@ -1,6 +1,10 @@
+/** Bytes of request bodies that may be in work at the same time (RL-13). */
+const bodyBytesMax = 134_217_728;
+
 /** Lets requests in until the service drains, and knows when the last one has left (RL-8). */
 export class Admission {
   #running = 0;
+  #bodyBytes = 0;
   #isClosed = false;
   #onIdle: (() => void) | undefined;
 
@@ -22,6 +26,17 @@ export class Admission {
   leave(): void {
     this.#running -= 1;
     if (this.#running === 0) this.#onIdle?.();
+  }
+
+  /** Takes a share of the room for bodies, if there is that much; it has to be given back. */
+  takeBytes(bytes: number): boolean {
+    if (this.#bodyBytes + bytes > bodyBytesMax) return false;
+    this.#bodyBytes += bytes;
+    return true;
+  }
+
+  giveBytes(bytes: number): void {
+    this.#bodyBytes -= bytes;
   }
 
   /** Lets nothing more in; resolves when all work has left, or after `graceMs`. */

@@ -8,7 +8,7 @@ import { authenticate } from './authenticate.ts';
 import { readCaller } from './caller.ts';
 import type { Service } from './context.ts';
 import { Problem } from './problem.ts';
-import { choose, readJson, readQuery, requireJsonAccepted } from './request.ts';
+import { choose, readQuery, requireJsonAccepted, withJson } from './request.ts';
 
 const callParameters = { render: 'one' } as const;
 const renders: readonly Render[] = ['envelope', 'text'];
@@ -19,21 +19,22 @@ export async function postCall(request: Request, requestId: string, service: Ser
   requireJsonAccepted(request);
   const query = readQuery(request, callParameters);
   const render = readRender(query('render'));
-  const body = await readJson(request, service.limits.bodyBytesMax);
-  const read = nativeFormat.readIntent(body);
-  if (!read.ok) throw unreadableBody(read.error);
-  const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
-  const settled = await dispatch(read.value, caller, service.dispatch);
-  const headers: Record<string, string> = {
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
-    'x-request-id': requestId,
-    'callgate-id': settled.id,
-    'callgate-status': settled.outcome.status,
-    'callgate-revision': revision,
-  };
-  if (settled.outcome.error !== undefined) headers['callgate-code'] = settled.outcome.error.code;
-  return new Response(JSON.stringify(outputOf(settled, nativeFormat, render)), { headers });
+  return withJson(request, service.limits.bodyBytesMax, service.admission, async (body) => {
+    const read = nativeFormat.readIntent(body);
+    if (!read.ok) throw unreadableBody(read.error);
+    const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
+    const settled = await dispatch(read.value, caller, service.dispatch);
+    const headers: Record<string, string> = {
+      'content-type': 'application/json',
+      'cache-control': 'no-store',
+      'x-request-id': requestId,
+      'callgate-id': settled.id,
+      'callgate-status': settled.outcome.status,
+      'callgate-revision': revision,
+    };
+    if (settled.outcome.error !== undefined) headers['callgate-code'] = settled.outcome.error.code;
+    return new Response(JSON.stringify(outputOf(settled, nativeFormat, render)), { headers });
+  });
 }
 
 /** How a request may ask for its outputs to be written. */

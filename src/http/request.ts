@@ -1,5 +1,6 @@
 import { type JsonValue, parseJson } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
+import type { Admission } from './admission.ts';
 import { Problem } from './problem.ts';
 
 const json = 'application/json';
@@ -20,8 +21,32 @@ export function requireJsonAccepted(request: Request): void {
   throw new Problem('not_acceptable', `the answer is ${json}; accept that, or send no Accept header`);
 }
 
+/**
+ * Reads a request body as JSON and gives it to `use`. Bodies count against one budget from their first byte until
+ * their request has ended (RL-13), so that many large ones at once are refused and not a reason to run out of memory.
+ */
+export async function withJson<T>(
+  request: Request,
+  bytesMax: number,
+  admission: Admission,
+  use: (body: JsonValue) => Promise<T>,
+): Promise<T> {
+  const announced = Number(request.headers.get('content-length') ?? bytesMax);
+  const bytes = Math.min(announced, bytesMax);
+  if (!admission.takeBytes(bytes)) {
+    throw new Problem('overloaded', 'too many large bodies are being worked on; send it again later', {
+      headers: { 'retry-after': '1' },
+    });
+  }
+  try {
+    return await use(await readJson(request, bytesMax));
+  } finally {
+    admission.giveBytes(bytes);
+  }
+}
+
 /** Reads a request body as JSON, within all bounds. @throws Problem that says which bound, or where the text breaks */
-export async function readJson(request: Request, bytesMax: number): Promise<JsonValue> {
+async function readJson(request: Request, bytesMax: number): Promise<JsonValue> {
   const mediaType = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
   if (mediaType !== json && !/^application\/[\w.+-]+\+json$/.test(mediaType)) {
     throw new Problem('unsupported_media_type', `send the body as ${json}, with that Content-Type`);

@@ -8,7 +8,7 @@ import { outputOf, readRender, unreadableBody } from './calls.ts';
 import type { Service } from './context.ts';
 import { readFormat } from './declarations.ts';
 import { Problem } from './problem.ts';
-import { choose, readJson, readQuery, requireJsonAccepted } from './request.ts';
+import { choose, readQuery, requireJsonAccepted, withJson } from './request.ts';
 
 const orders: readonly Order[] = ['parallel', 'sequential'];
 const unknowns = ['answer', 'leave'] as const;
@@ -22,29 +22,31 @@ export async function postTurn(request: Request, requestId: string, service: Ser
   const order = choose('order', query('order'), orders, 'parallel');
   const unknown = choose('unknown', query('unknown'), unknowns, 'answer');
   const render = readRender(query('render'));
-  const body = await readJson(request, service.limits.turnBytesMax);
-  const read = format.readTurn(body);
-  if (!read.ok) throw unreadableBody(read.error);
-  const intents = read.value;
-  refuseFaultyTurn(intents, service.limits.intentsMax);
+  return withJson(request, service.limits.turnBytesMax, service.admission, async (body) => {
+    const read = format.readTurn(body);
+    if (!read.ok) throw unreadableBody(read.error);
+    const intents = read.value;
+    refuseFaultyTurn(intents, service.limits.intentsMax);
 
-  const { caller, revision } = readCaller(request, actor, format, requestId, service);
-  const isLeft = ({ call }: Intent): boolean =>
-    unknown === 'leave' && !isOurs(call, service.dispatch.aliases);
-  const calls = intents.filter((intent) => !isLeft(intent)).map(({ call }) => call);
-  const settled = await dispatchTurn(calls, order, caller, service.dispatch);
-  const answer = {
-    append: settled.map((each) => outputOf(each, format, render)),
-    calls: settled.map(callMember),
-    left: intents.filter(isLeft).map(({ index, call }) => ({ index, call_id: call.callId, name: call.name })),
-  };
-  return new Response(JSON.stringify(answer), {
-    headers: {
+    const { caller, revision } = readCaller(request, actor, format, requestId, service);
+    const isLeft = ({ call }: Intent): boolean =>
+      unknown === 'leave' && !isOurs(call, service.dispatch.aliases);
+    const calls = intents.filter((intent) => !isLeft(intent)).map(({ call }) => call);
+    const settled = await dispatchTurn(calls, order, caller, service.dispatch);
+    const answer = {
+      append: settled.map((each) => outputOf(each, format, render)),
+      calls: settled.map(callMember),
+      left: intents
+        .filter(isLeft)
+        .map(({ index, call }) => ({ index, call_id: call.callId, name: call.name })),
+    };
+    const headers = {
       'content-type': 'application/json',
       'cache-control': 'no-store',
       'x-request-id': requestId,
       'callgate-revision': revision,
-    },
+    };
+    return new Response(JSON.stringify(answer), { headers });
   });
 }
 

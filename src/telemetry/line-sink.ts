@@ -2,7 +2,7 @@ import { constants, fstatSync, openSync, write, writeSync } from 'node:fs';
 import type { Redact } from '../core/redact.ts';
 
 /** Lines are written together: a system call for each would cost a call more than its checks do. */
-const batchCharsMin = 16_000;
+const batchCharsMin = 64_000;
 const batchMsMax = 100;
 /** What may wait while the other end does not take it; lines beyond are counted and lost, calls go on. */
 const waitingCharsMax = 16_777_216;

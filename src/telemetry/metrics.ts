@@ -21,7 +21,7 @@ export class Metrics {
   });
   readonly #upstream = new Histogram({
     name: 'callgate_upstream_seconds',
-    help: 'Time of a call between its last tools/call and the answer.',
+    help: 'Time of a call on its way to the server and back, queueing and connecting included.',
     labelNames: ['server'],
     buckets,
     registers: [this.#registry],

@@ -26,6 +26,33 @@ export function compilePattern(source: string): Result<Pattern, string> {
   }
 }
 
+const sizeToken = /\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?:)?|\{(\d+)(?:,(\d*))?\}|./gs;
+
+/**
+ * What a pattern takes to compile, told from its text: its characters, and its characters, classes and escapes once
+ * more for every repeat that it counts. `(a{100}){9}` has 9 characters and 900 repeats.
+ */
+export function patternSize(source: string): number {
+  const around: number[] = [];
+  let written = 0;
+  let last = 0;
+  for (const [token, min = '0', max = ''] of source.matchAll(sizeToken)) {
+    if (token.startsWith('(')) {
+      around.push(written);
+      written = 0;
+    } else if (token === ')') {
+      last = written;
+      written += around.pop() ?? 0;
+    } else if (token.startsWith('{') && token.length > 1) {
+      written += last * Math.max(0, Number(min) - 1, Number(max) - 1);
+    } else {
+      last = 1;
+      written += 1;
+    }
+  }
+  return source.length + around.reduce((sum, before) => sum + before, written);
+}
+
 /** JSON Schema asks for Unicode patterns; real schemas also hold escapes such as `\_`, which only the old mode reads. */
 const isJavaScriptPattern = (source: string): boolean =>
   ['u', ''].some((flags) => {

@@ -1,13 +1,11 @@
-import { type GrantTarget, grantSegment } from '../access/grants.ts';
+import type { GrantTarget } from '../access/grants.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import type { ToolResult } from '../core/outcome.ts';
-import { ok, type Result } from '../core/result.ts';
-import type { ToolDefinition, WithheldTool } from './definition.ts';
-import { describeFinding, type SchemaFinding } from './findings.ts';
-import { declaredName } from './names.ts';
-import type { ServerPolicy, ToolPolicy } from './policy.ts';
-import { type GatedSchema, gateSchema } from './schema-gate.ts';
-import { compileValidator, type Validator } from './validator.ts';
+import type { Result } from '../core/result.ts';
+import type { WithheldTool } from './definition.ts';
+import type { SchemaFinding } from './findings.ts';
+import { once } from './once.ts';
+import type { ToolPolicy } from './policy.ts';
 
 /** One tool that may be called: everything a call needs to know, found by its declared name. */
 export interface Binding {
@@ -20,16 +18,30 @@ export interface Binding {
   readonly policy: ToolPolicy;
   readonly title: string | undefined;
   readonly description: string | undefined;
-  /** The server's schema with a missing root `type` or `properties` added; what arguments are checked against. */
+  /** The server's own schema, with a missing root `type` or `properties` added. */
   readonly inputSchema: JsonObject;
-  /** The root keywords that were added to it. */
-  readonly added: readonly string[];
+  /** The server's own schema, where it can be used. */
   readonly outputSchema: JsonObject | undefined;
   readonly annotations: JsonObject | undefined;
+  /** In what the members above differ from what the server sent. */
+  readonly adjustments: readonly Adjustment[];
   /** What is wrong with these arguments; the error blames the schema. Compiles at the first call, once. */
   readonly checkArguments: (value: JsonValue) => Result<readonly SchemaFinding[], string>;
   /** Remarks on a result that does not fit the tool's output schema. Never a reason to fail the call. */
   readonly checkOutput: (result: ToolResult) => readonly string[];
+}
+
+/** What of a tool a model may be told beside its name. */
+export type ToolMember = 'title' | 'description' | 'inputSchema' | 'outputSchema';
+
+/** One thing that is declared otherwise than the server sent it. */
+export interface Adjustment {
+  readonly member: ToolMember;
+  readonly step: 'add_keyword' | 'cut_description' | 'cut_title' | 'drop_characters' | 'drop_output_schema';
+  /** A JSON Pointer: into the input schema for `add_keyword`, else to the member of the tool. */
+  readonly path: string;
+  /** Whether the declaration says less than the server did. */
+  readonly loss: boolean;
 }
 
 /** A tool that is not offered, with what a grant would have to cover to see that. */
@@ -37,7 +49,7 @@ export interface WithheldBinding extends WithheldTool {
   readonly target: GrantTarget;
 }
 
-/** The tools of one server: what is offered and what is not. Made once per tool list. */
+/** The tools of one server: what is offered and what is not. */
 export interface ServerTools {
   readonly alias: string;
   readonly bindings: readonly Binding[];
@@ -56,103 +68,6 @@ export interface Registry {
   readonly find: (name: string) => Binding | undefined;
   /** Bindings whose name a model may have meant. Only ever told, never run. */
   readonly near: (name: string) => readonly Binding[];
-}
-
-/** Turns one server's accepted tool list into bindings. `refused` are the entries that the list reader turned away. */
-export function bindServer(
-  policy: ServerPolicy,
-  tools: readonly ToolDefinition[],
-  refused: readonly WithheldTool[],
-): ServerTools {
-  const bindings: Binding[] = [];
-  const withheld: WithheldBinding[] = [];
-  const withhold = (tool: WithheldTool): void => {
-    withheld.push({
-      ...tool,
-      target: targetOf(policy, tool.tool, policy.toolPolicy(tool.tool).class ?? 'write'),
-    });
-  };
-  for (const tool of refused) withhold(tool);
-  for (const tool of tools) {
-    // A tool that the operator left out is not withheld: it is as if the server did not have it.
-    if (!policy.offers(tool.name)) continue;
-    const gated = gateSchema(tool.inputSchema, 'input');
-    if (gated.ok) bindings.push(bindTool(policy, tool, gated.value));
-    else withhold({ tool: tool.name, reason: `its input schema cannot be used: ${gated.error}` });
-  }
-  return { alias: policy.alias, bindings, withheld };
-}
-
-function bindTool(policy: ServerPolicy, tool: ToolDefinition, gated: GatedSchema): Binding {
-  const toolPolicy = policy.toolPolicy(tool.name);
-  const validator = once(() => compileValidator(gated));
-  const outputValidator = once(() => compileOutputValidator(tool.outputSchema));
-  return {
-    name: declaredName(policy.alias, tool.name),
-    alias: policy.alias,
-    tool: tool.name,
-    target: targetOf(policy, tool.name, toolPolicy.class ?? hintedClass(policy, tool)),
-    policy: toolPolicy,
-    title: tool.title,
-    description: describe(policy, toolPolicy, tool),
-    inputSchema: gated.schema,
-    added: Object.keys(gated.schema).filter((key) => !Object.hasOwn(tool.inputSchema as object, key)),
-    outputSchema: objectSchema(tool.outputSchema),
-    annotations: tool.annotations,
-    checkArguments: (value) => {
-      const compiled = validator();
-      return compiled.ok ? ok(compiled.value(value)) : compiled;
-    },
-    checkOutput: (result) =>
-      outputRemarks(result, tool.outputSchema === undefined ? undefined : outputValidator()),
-  };
-}
-
-const targetOf = (policy: ServerPolicy, rawName: string, toolClass: 'read' | 'write'): GrantTarget => ({
-  alias: policy.alias,
-  tool: grantSegment(rawName, declaredName(policy.alias, rawName), policy.alias),
-  class: toolClass,
-});
-
-// AZ-6: what a server says about itself counts only where the operator trusts it; everything else may write.
-const hintedClass = (policy: ServerPolicy, tool: ToolDefinition): 'read' | 'write' =>
-  policy.trustAnnotations && tool.annotations?.readOnlyHint === true ? 'read' : 'write';
-
-function describe(policy: ServerPolicy, toolPolicy: ToolPolicy, tool: ToolDefinition): string | undefined {
-  const own = toolPolicy.description ?? tool.description;
-  const parts = [policy.descriptionPrefix, own].filter((part) => part !== undefined && part !== '');
-  return parts.length === 0 ? undefined : parts.join(' ');
-}
-
-const objectSchema = (schema: unknown): JsonObject | undefined =>
-  typeof schema === 'object' && schema !== null && !Array.isArray(schema)
-    ? (schema as JsonObject)
-    : undefined;
-
-// An output schema that cannot be used is no reason to withhold a tool; its results are then not checked (SC-12).
-function compileOutputValidator(schema: unknown): Validator | undefined {
-  const gated = gateSchema(schema, 'output');
-  const compiled = gated.ok ? compileValidator(gated.value) : gated;
-  return compiled.ok ? compiled.value : undefined;
-}
-
-function outputRemarks(result: ToolResult, validator: Validator | undefined): readonly string[] {
-  if (validator === undefined || result.isError) return [];
-  if (result.structuredContent === undefined) {
-    return ['the tool promises structured content with its result and sent none'];
-  }
-  const finding = validator(result.structuredContent)[0];
-  return finding === undefined
-    ? []
-    : [`the structured content does not fit the tool's output schema: ${describeFinding(finding)}`];
-}
-
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
 }
 
 let generations = 0;

@@ -1,7 +1,8 @@
 import { ExactNumber, isJsonObject, type JsonObject, type JsonValue, pointerStep } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
-import { compilePattern } from './pattern.ts';
+import { patternSize } from './pattern.ts';
+import { PatternBook } from './pattern-book.ts';
 import {
   type Dialect,
   dialects,
@@ -21,6 +22,8 @@ export interface GatedSchema {
   readonly cost: number;
   /** Steps that one character of a string can cost in the patterns it can meet. */
   readonly patternSteps: number;
+  /** Its patterns, each once. */
+  readonly patterns: readonly string[];
   /** Whether a `$ref` leads back to a schema around it, so that cost grows with the nesting of the arguments. */
   readonly isRecursive: boolean;
 }
@@ -41,6 +44,8 @@ export const schemaLimits = {
   patternCharsMax: 1_000,
   /** Characters of all patterns of a schema. */
   patternsCharsMax: 10_000,
+  /** Size of all patterns of a schema, counted repeats written out; a thousand take about 3 ms to compile. */
+  patternsSizeMax: 20_000,
   /** Size of a compiled pattern, in RE2 instructions. */
   patternStepsMax: 5_000,
 } as const;
@@ -50,8 +55,21 @@ export const schemaLimits = {
  * for the operator. The schema of an output may describe any JSON value; that of an input describes an object.
  */
 export function gateSchema(schema: unknown, use: 'input' | 'output' = 'input'): Result<GatedSchema, string> {
+  const steps = gateInSteps(schema, use, new PatternBook());
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** The same, with a pause after each pattern, which is what takes long. */
+export function* gateInSteps(
+  schema: unknown,
+  use: 'input' | 'output',
+  patterns: PatternBook,
+): Generator<void, Result<GatedSchema, string>> {
   try {
-    return ok(new Gate().pass(schema, use));
+    return ok(yield* new Gate(patterns).pass(schema, use));
   } catch (error) {
     if (error instanceof Withheld) return fail(error.reason);
     throw error;
@@ -68,6 +86,9 @@ class Withheld {
 }
 
 const tooLongChain = `lies at the end of a chain of more than ${schemaLimits.chainMax} schemas`;
+
+const tooManySteps = (pointer: string): Withheld =>
+  new Withheld(pointer, `is a pattern of more than ${schemaLimits.patternStepsMax} instructions`);
 
 interface Node {
   readonly pointer: string;
@@ -87,14 +108,22 @@ class Gate {
   #dialect: Dialect = '2020-12';
   #chars = 0;
   #patternsChars = 0;
+  #patternsSize = 0;
   #hasContains = false;
   #hasUnevaluatedItems = false;
   #isRecursive = false;
   readonly #nodes = new Map<JsonValue, Node>();
   readonly #anchors = new Map<string, JsonObject>();
   readonly #references: { readonly from: Node; readonly to: string }[] = [];
+  readonly #patternPlaces: { readonly node: Node; readonly source: string; readonly pointer: string }[] = [];
+  readonly #patterns = new Set<string>();
+  readonly #book: PatternBook;
 
-  pass(schema: unknown, use: 'input' | 'output'): GatedSchema {
+  constructor(book: PatternBook) {
+    this.#book = book;
+  }
+
+  *pass(schema: unknown, use: 'input' | 'output'): Generator<void, GatedSchema> {
     const copy = this.#copy(schema, '', 0);
     if (!isJsonObject(copy)) throw new Withheld('', 'is not a JSON object');
     const { $schema, ...root } = copy;
@@ -115,6 +144,7 @@ class Gate {
       throw new Withheld('', 'uses unevaluatedItems together with contains, which the validator gets wrong');
     }
     this.#refuseEndlessReferences();
+    yield* this.#checkPatterns();
     const effort = this.#measure(node, new Map(), 0);
     if (effort.cost > schemaLimits.costMax) {
       throw new Withheld(
@@ -122,7 +152,13 @@ class Gate {
         `costs more than ${schemaLimits.costMax} subschemas when every $ref is followed`,
       );
     }
-    return { dialect, schema: this.#root, ...effort, isRecursive: this.#isRecursive };
+    return {
+      dialect,
+      schema: this.#root,
+      ...effort,
+      patterns: [...this.#patterns],
+      isRecursive: this.#isRecursive,
+    };
   }
 
   /** Copies JSON and nothing else, and bounds its size and depth while doing so. */
@@ -253,12 +289,29 @@ class Gate {
         `brings the patterns to more than ${schemaLimits.patternsCharsMax} characters`,
       );
     }
-    const pattern = compilePattern(source);
-    if (!pattern.ok) throw new Withheld(pointer, `is a pattern that ${pattern.error}`);
-    if (pattern.value.steps > schemaLimits.patternStepsMax) {
-      throw new Withheld(pointer, `is a pattern of more than ${schemaLimits.patternStepsMax} instructions`);
+    this.#patternPlaces.push({ node, source, pointer });
+    if (this.#patterns.has(source)) return;
+    this.#patterns.add(source);
+    const size = patternSize(source);
+    // Before it is compiled: one that counts to a million takes seconds.
+    if (size - source.length > schemaLimits.patternStepsMax) throw tooManySteps(pointer);
+    this.#patternsSize += size;
+    if (this.#patternsSize > schemaLimits.patternsSizeMax) {
+      throw new Withheld(
+        pointer,
+        `brings the patterns to a size of more than ${schemaLimits.patternsSizeMax}`,
+      );
     }
-    node.patternSteps += pattern.value.steps;
+  }
+
+  *#checkPatterns(): Generator<void> {
+    for (const { node, source, pointer } of this.#patternPlaces) {
+      const steps = this.#book.check(source);
+      if (!steps.ok) throw new Withheld(pointer, steps.error);
+      if (steps.value > schemaLimits.patternStepsMax) throw tooManySteps(pointer);
+      node.patternSteps += steps.value;
+      yield;
+    }
   }
 
   /** The subschemas of a keyword with their places. */

@@ -5,7 +5,8 @@ export class NotSentError extends Error {
   override readonly name = 'NotSentError';
 }
 
-const queuedCharsMax = 16_777_216;
+/** More than as many calls as run at once by default can bring, each with the longest arguments. */
+const queuedCharsMax = 67_108_864;
 
 interface Batch {
   readonly texts: string[];

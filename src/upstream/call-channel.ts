@@ -1,14 +1,11 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import {
-  ErrorCode,
-  type JSONRPCMessage,
-  type JSONRPCRequest,
-  McpError,
-  type RequestId,
-} from '@modelcontextprotocol/sdk/types.js';
+import { type JSONRPCMessage, type JSONRPCRequest, McpError } from '@modelcontextprotocol/sdk/types.js';
 
 /** The time of a request is over; the server was told that nobody waits for its answer any more. */
 export class CallTimeout extends Error {}
+
+/** The connection ended before the answer. */
+export class ConnectionEnded extends Error {}
 
 interface Pending {
   readonly resolve: (result: Readonly<Record<string, unknown>>) => void;
@@ -28,7 +25,7 @@ const firstId = 1_000_000_000;
  */
 export class CallChannel {
   readonly #transport: Transport;
-  readonly #pending = new Map<RequestId, Pending>();
+  readonly #pending = new Map<number, Pending>();
   #nextId = firstId;
 
   /** @param transport after the client has connected it: the channel takes its answers out before the client looks */
@@ -42,7 +39,8 @@ export class CallChannel {
 
   /**
    * The result of a request.
-   * @throws CallTimeout, McpError (the server's error), or whatever the transport says about a message it did not send
+   * @throws CallTimeout, ConnectionEnded, McpError (the server's error), or whatever the transport says about a message
+   * that it did not send
    */
   request(
     method: string,
@@ -62,20 +60,20 @@ export class CallChannel {
   /** The connection is over: nothing that still waits will be answered. */
   end(): void {
     for (const id of [...this.#pending.keys()]) {
-      this.#take(id)?.reject(new McpError(ErrorCode.ConnectionClosed, 'the connection ended'));
+      this.#take(id)?.reject(new ConnectionEnded());
     }
   }
 
   #takeAnswer(message: JSONRPCMessage): boolean {
-    if ('method' in message || message.id === undefined) return false;
+    if ('method' in message || typeof message.id !== 'number' || message.id < firstId) return false;
+    // Without an entry it comes too late, and nobody waits for it.
     const pending = this.#take(message.id);
-    if (pending === undefined) return false;
-    if ('result' in message) pending.resolve(message.result);
-    else pending.reject(new McpError(message.error.code, message.error.message, message.error.data));
+    if ('result' in message) pending?.resolve(message.result);
+    else pending?.reject(new McpError(message.error.code, message.error.message, message.error.data));
     return true;
   }
 
-  #take(id: RequestId): Pending | undefined {
+  #take(id: number): Pending | undefined {
     const pending = this.#pending.get(id);
     if (pending === undefined) return undefined;
     this.#pending.delete(id);
@@ -83,7 +81,7 @@ export class CallChannel {
     return pending;
   }
 
-  #giveUp(requestId: RequestId): void {
+  #giveUp(requestId: number): void {
     const pending = this.#take(requestId);
     const params = { requestId, reason: 'the time for this call is over' };
     // Nobody waits for this; a server that does not read any more will not miss it either.

@@ -3,33 +3,24 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { ResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { EventLog } from '../core/events.ts';
 import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
+import { NotSentError } from './batch-writer.ts';
 import { CallChannel, CallTimeout } from './call-channel.ts';
 import { readCallResult } from './call-result.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
-import {
-  type CallFault,
-  classifyFault,
-  httpFault,
-  inputRequired,
-  malformed,
-  notSent,
-  rpcErrorCode,
-  unavailable,
-} from './fault.ts';
+import { type CallFault, classifyFault, httpFault, inputRequired, malformed, rpcErrorCode } from './fault.ts';
 import type { HttpFetch } from './http-fetch.ts';
 import type { ServerSettings } from './settings.ts';
-import { NotSentError, StdioTransport } from './stdio-transport.ts';
+import { StdioTransport } from './stdio-transport.ts';
 import { ListFault, readToolList, type ToolList } from './tool-list.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
-/** The SDK's own timers never fire before ours, which decide: this is the longest that a timer takes. */
+/** The SDK's own timer of the handshake never fires before ours, which decides: this is the longest that a timer takes. */
 const neverMs = 2 ** 31 - 1;
 /** How long a server may take to hear that its session is over. */
 const farewellMs = 2_000;
@@ -176,16 +167,10 @@ export class Connection {
   /** Sends one `tools/call`; `remainingMs` is what is left of the call's time. @throws never */
   async callTool(call: ToolCall, remainingMs: number): Promise<Result<ToolResult, FailedCall>> {
     const { alias } = this.#settings;
-    if (!this.#isOpen || this.#calls === undefined) {
-      return fail({
-        ...notSent('server_unavailable', unavailable(alias, 'the connection ended')),
-        isResendable: true,
-      });
-    }
     this.#callsInFlight++;
     try {
       const params = { name: call.tool, arguments: call.arguments };
-      const answer = await this.#calls.request('tools/call', params, remainingMs);
+      const answer = await this.#request('tools/call', params, remainingMs);
       const result = readCallResult(answer);
       if (result.ok) return result;
       const fault =
@@ -194,14 +179,7 @@ export class Connection {
     } catch (error) {
       this.#noteFault(error);
       const isResendable = error instanceof NotSentError || httpFault(error)?.kind === 'session_lost';
-      const isConnectionOpen = this.#client.transport !== undefined;
-      const facts = {
-        alias,
-        timeoutMs: call.timeoutMs,
-        isTimedOut: error instanceof CallTimeout,
-        isConnectionOpen,
-        redact: this.#deps.redact,
-      };
+      const facts = { alias, timeoutMs: call.timeoutMs, redact: this.#deps.redact };
       return fail({ ...classifyFault(error, facts), isResendable });
     } finally {
       this.#callsInFlight--;
@@ -211,32 +189,31 @@ export class Connection {
 
   /** Reads the whole tool list. @throws what went wrong, for `listFailure` */
   async listTools(): Promise<ToolList> {
-    const controller = new AbortController();
-    const timer = setTimeout(
-      () => controller.abort('the time for this list is over'),
-      this.#settings.listTimeoutMs,
-    );
-    const options = { signal: controller.signal, timeout: neverMs };
+    const { listTimeoutMs } = this.#settings;
+    const deadlineMs = performance.now() + listTimeoutMs;
     try {
       return await readToolList((cursor) =>
-        this.#client.request(
-          { method: 'tools/list', params: cursor === undefined ? {} : { cursor } },
-          ResultSchema,
-          options,
-        ),
+        this.#request('tools/list', cursor === undefined ? {} : { cursor }, deadlineMs - performance.now()),
       );
     } catch (error) {
       if (rpcErrorCode(error) === -32601 && this.#client.getServerCapabilities()?.tools === undefined) {
         return { tools: [], refused: [] };
       }
-      if (controller.signal.aborted) {
-        throw new ListFault(`it did not list its tools within ${this.#settings.listTimeoutMs} ms`);
-      }
+      if (error instanceof CallTimeout)
+        throw new ListFault(`it did not list its tools within ${listTimeoutMs} ms`);
       this.#noteFault(error);
       throw error;
-    } finally {
-      clearTimeout(timer);
     }
+  }
+
+  #request(
+    method: string,
+    params: Readonly<Record<string, unknown>>,
+    timeoutMs: number,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    return this.#isOpen && this.#calls !== undefined
+      ? this.#calls.request(method, params, timeoutMs)
+      : Promise.reject(new NotSentError('the connection is not open'));
   }
 
   /**
@@ -295,17 +272,11 @@ export class Connection {
   async #ping(): Promise<void> {
     if (this.#isPinging || !this.#isOpen) return;
     this.#isPinging = true;
-    const controller = new AbortController();
-    const timer = setTimeout(() => controller.abort('no answer to a ping'), pingMs);
     try {
-      await this.#client.request({ method: 'ping' }, ResultSchema, {
-        signal: controller.signal,
-        timeout: neverMs,
-      });
+      await this.#request('ping', {}, pingMs);
     } catch (error) {
       if (httpFault(error) !== undefined) this.#lose('the server does not answer on this session any more');
     } finally {
-      clearTimeout(timer);
       this.#isPinging = false;
     }
   }

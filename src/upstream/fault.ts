@@ -3,7 +3,9 @@ import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import type { Redact } from '../core/redact.ts';
 import { foreignText } from '../core/text.ts';
-import { localFault, NotSentError } from './stdio-transport.ts';
+import { localFault } from './answer-faults.ts';
+import { NotSentError } from './batch-writer.ts';
+import { CallTimeout, ConnectionEnded } from './call-channel.ts';
 
 /**
  * What this process itself saw go wrong in an exchange over HTTP.
@@ -41,7 +43,7 @@ export class HttpFault extends Error {
   }
 }
 
-/** The fault of an HTTP exchange behind an error that the SDK's client rejected with. */
+/** The fault of an HTTP exchange behind the error of a request. */
 export function httpFault(error: unknown): HttpFault | undefined {
   if (error instanceof HttpFault) return error;
   const data = error instanceof Error && 'data' in error ? error.data : undefined;
@@ -70,12 +72,10 @@ export interface CallFault {
   readonly details?: JsonObject;
 }
 
-/** What the connection itself knows about a call that was sent; error codes alone are ambiguous. */
+/** What belongs to a call whose request failed. */
 export interface CallFacts {
   readonly alias: string;
   readonly timeoutMs: number;
-  readonly isTimedOut: boolean;
-  readonly isConnectionOpen: boolean;
   readonly redact: Redact;
 }
 
@@ -106,10 +106,10 @@ const sent = (
   ...(details === undefined ? {} : { details }),
 });
 
-/** Says what an error means that a sent call ended with. */
+/** Says what the error means that the request of a call ended with. */
 export function classifyFault(error: unknown, facts: CallFacts): CallFault {
   const { alias } = facts;
-  if (facts.isTimedOut) {
+  if (error instanceof CallTimeout) {
     return sent(
       'timeout',
       `the server "${alias}" did not answer within ${facts.timeoutMs} ms; ${checkFirst}`,
@@ -123,15 +123,15 @@ export function classifyFault(error: unknown, facts: CallFacts): CallFault {
   if (stdio === 'oversize') return oversize(alias);
   if (stdio === 'malformed_answer') return malformed(alias, 'its answer is not a JSON-RPC response');
 
-  if (!facts.isConnectionOpen) {
+  if (error instanceof ConnectionEnded) {
     return sent(
       'connection_lost',
       `the connection to the server "${alias}" ended during the call; ${checkFirst}`,
     );
   }
   const code = rpcErrorCode(error);
-  // The SDK refuses what its own schemas do not know with errors of other classes: the peer broke the protocol.
-  if (code === undefined) return malformed(alias, 'its answer does not have the form of a result');
+  // All that is left is the SDK's transport, which could not make a message of what came.
+  if (code === undefined) return malformed(alias, 'its answer cannot be read');
   if (code === urlElicitationCode) return inputRequired(alias);
   return serverError(
     alias,
@@ -163,6 +163,10 @@ function classifyHttpFault(fault: HttpFault, alias: string): CallFault {
       return fault.kind satisfies never;
   }
 }
+
+/** callgate itself ended the connection. */
+export const cancelled = (alias: string): CallFault =>
+  sent('cancelled', `callgate was shut down while this call ran on the server "${alias}"; ${checkFirst}`);
 
 /** Why a server cannot be called. */
 export const unavailable = (alias: string, reason: string): string =>

@@ -63,7 +63,7 @@ export class HttpFetch {
   constructor(options: HttpFetchOptions) {
     this.#options = options;
     this.#path = options.url.pathname + options.url.search;
-    this.#configured = configuredHeaders(options);
+    this.#configured = inLowerCase(options.headers);
     const connect = buildConnector({ timeout: options.connectTimeoutMs });
     this.#pool = new Pool(options.url.origin, {
       connect: (target, callback) =>
@@ -365,15 +365,8 @@ class AnswerResponse extends Response {
 
 const accepted = (): Response => new Response(null, { status: 202 });
 
-function configuredHeaders({ url, headers }: HttpFetchOptions): OutgoingHeaders {
-  const configured: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) configured[name.toLowerCase()] = value;
-  if (url.username !== '' || url.password !== '') {
-    const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-    configured.authorization ??= `Basic ${Buffer.from(credentials).toString('base64')}`;
-  }
-  return configured;
-}
+const inLowerCase = (headers: OutgoingHeaders): OutgoingHeaders =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
 function listeningHeaders(headers: OutgoingHeaders, lastId: string | undefined): OutgoingHeaders {
   const { 'content-type': _, ...rest } = headers;

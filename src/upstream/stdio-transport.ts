@@ -10,9 +10,6 @@ import { LimitedLog } from './limited-log.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { StderrTail } from './stderr-tail.ts';
 
-export { localFault } from './answer-faults.ts';
-export { NotSentError } from './batch-writer.ts';
-
 export interface StdioSettings extends ChildSettings {
   readonly alias: string;
   /** Bytes of one message from the server; a longer one fails its own call and nothing else. */
@@ -56,7 +53,7 @@ export class StdioTransport implements Transport {
     this.#settings = settings;
     this.#log = new LimitedLog(settings.log);
     this.#stderr = new StderrTail(settings.redact, (text) =>
-      this.#log.write('info', 'server.stderr', { alias: settings.alias, text }),
+      this.#log.write('info', 'server.stderr', { server: settings.alias, text }),
     );
   }
 
@@ -138,7 +135,7 @@ export class StdioTransport implements Transport {
     await group.leave(stopGraceMs / 2);
     // Also when the direct child has left: a launcher must not leave the server that it started (MT-10).
     const isEmpty = await group.end(stopGraceMs / 2);
-    if (!isEmpty) log.error('server.processes_left', { alias, processGroup: group.pid });
+    if (!isEmpty) log.error('server.processes_left', { server: alias, process_group: group.pid });
     this.#finishSoon();
   }
 
@@ -162,7 +159,7 @@ export class StdioTransport implements Transport {
     clearTimeout(this.#drainTimer);
     this.#writer?.end('the connection is closed');
     this.#stderr.end();
-    this.#log.flush({ alias: this.#settings.alias });
+    this.#log.flush({ server: this.#settings.alias });
     const child = this.#group?.child;
     for (const stream of [child?.stdin, child?.stdout, child?.stderr]) stream?.destroy();
     // Calls that were never written are to learn that, before onclose tells the others that their fate is unknown.
@@ -203,7 +200,7 @@ export class StdioTransport implements Transport {
 
   #onOverflow(head: string): void {
     const id = edgeId(head);
-    this.#warn('server.message_oversize', { bytesMax: this.#settings.messageBytesMax, id });
+    this.#warn('server.message_oversize', { bytes_max: this.#settings.messageBytesMax, id });
     this.#failOversize(id);
   }
 
@@ -221,7 +218,7 @@ export class StdioTransport implements Transport {
   }
 
   #warn(event: string, fields: EventFields): void {
-    this.#log.write('warn', event, { alias: this.#settings.alias, ...fields });
+    this.#log.write('warn', event, { server: this.#settings.alias, ...fields });
   }
 
   #shown(text: string): string {

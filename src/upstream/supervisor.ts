@@ -1,13 +1,16 @@
 import type { EventLog } from '../core/events.ts';
 import { limits } from '../core/limits.ts';
+import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
+import { fail, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
 import type { Attempt, ToolCall } from '../dispatch/ports.ts';
 import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 import { Bulkhead } from './bulkhead.ts';
 import { type ConnectFailure, listFailure } from './connect-failure.ts';
 import { Connection } from './connection.ts';
-import { type CallFault, type NotSentCode, notSent, unavailable } from './fault.ts';
+import { type CallFault, cancelled, notSent, unavailable } from './fault.ts';
+import { ListPace } from './list-pace.ts';
 import type { ServerSettings, ServerStatus } from './settings.ts';
 
 /** What supervisors need from outside. */
@@ -31,13 +34,12 @@ interface Link {
   readonly upSinceMs: number;
   hasCurrentList: boolean;
   isReading: boolean;
-  mustReadAgain: boolean;
+  /** Its tools may have changed since the list was asked for that is being read. */
+  isOutdated: boolean;
   listFailures: number;
   listTimer: NodeJS.Timeout | undefined;
 }
 
-/** A burst of notices that tools have changed is answered by one look. */
-const listDebounceMs = 100;
 /** What a caller that was refused for want of a place is told to wait. */
 const busyRetryMs = 1_000;
 
@@ -49,6 +51,7 @@ export class Supervisor {
   readonly #settings: ServerSettings;
   readonly #deps: SupervisorDeps;
   readonly #bulkhead: Bulkhead;
+  readonly #pace = new ListPace();
   /** All that is not yet closed, so that `stop` leaves nothing. */
   readonly #connections = new Set<Connection>();
   #link: Link | undefined;
@@ -135,12 +138,20 @@ export class Supervisor {
   /** Sends one `tools/call`; waiting for a place or for a new connection counts as part of its time. @throws never */
   async callTool(call: ToolCall): Promise<Attempt> {
     const startedMs = this.#deps.monotonicMs();
+    const { answer, attempts } = await this.#inTurn(call, startedMs);
+    const effort = { attempts, upstreamMs: this.#msSince(startedMs) };
+    if (answer.ok) return { kind: 'answered', result: answer.value, ...effort };
+    const { code, message, sent, mayHaveExecuted, details } = answer.error;
+    const fault = { code, message, sent, mayHaveExecuted, ...(details === undefined ? {} : { details }) };
+    return { kind: 'failed', ...fault, ...effort };
+  }
+
+  async #inTurn(call: ToolCall, startedMs: number): Promise<Sending> {
     if (!this.#bulkhead.tryEnter()) {
       const entry = await this.#bulkhead.enter(call.timeoutMs);
-      if (entry === 'full') return failedAttempt(this.#busy(), 0);
-      if (entry === 'closed') return this.#notSent('server_unavailable', this.unavailability());
-      if (entry === 'timed_out')
-        return this.#notSent('timeout', this.#tooLate(call, 'all of its places were taken'));
+      if (entry === 'full') return unsent(this.#busy());
+      if (entry === 'closed') return unsent(this.#unavailable());
+      if (entry === 'timed_out') return unsent(this.#tooLate(call, 'all of its places were taken'));
     }
     try {
       return await this.#send(call, startedMs);
@@ -149,20 +160,20 @@ export class Supervisor {
     }
   }
 
-  async #send(call: ToolCall, startedMs: number): Promise<Attempt> {
-    for (let isResent = false; ; isResent = true) {
+  async #send(call: ToolCall, startedMs: number): Promise<Sending> {
+    for (let attempts = 0; ; ) {
       const link = this.#link ?? (await this.#newLink(call.timeoutMs - this.#msSince(startedMs)));
-      if (link === undefined) return this.#notSent('server_unavailable', this.unavailability());
+      if (link === undefined) return unsent(this.#unavailable(), attempts);
       const remainingMs = call.timeoutMs - this.#msSince(startedMs);
-      if (remainingMs <= 0) return this.#notSent('timeout', this.#tooLate(call, 'it was still connecting'));
+      if (remainingMs <= 0) return unsent(this.#tooLate(call, 'it was still connecting'), attempts);
 
-      const sentMs = this.#deps.monotonicMs();
       const answer = await link.connection.callTool(call, remainingMs);
-      const upstreamMs = this.#msSince(sentMs);
-      if (answer.ok) return { kind: 'answered', result: answer.value, upstreamMs };
+      attempts++;
+      if (answer.ok) return { answer, attempts };
       // RL-12: it was refused with its session, or never written, so one more sending is safe even for a write.
-      if (answer.error.isResendable && !isResent) continue;
-      return failedAttempt(answer.error, upstreamMs);
+      if (answer.error.isResendable && attempts === 1) continue;
+      const isOurDoing = this.#isStopped && answer.error.code === 'connection_lost';
+      return { answer: isOurDoing ? fail(cancelled(this.alias)) : answer, attempts };
     }
   }
 
@@ -199,7 +210,7 @@ export class Supervisor {
       log: this.#deps.log,
       redact: this.#deps.redact,
       onLost: (reason) => this.#lost(connection, reason),
-      onToolsChanged: () => this.#readListSoon(connection, listDebounceMs),
+      onToolsChanged: () => this.#toolsChanged(connection),
     });
     this.#connections.add(connection);
     const failure = await connection.open();
@@ -207,15 +218,15 @@ export class Supervisor {
     if (failure !== undefined) return this.#failed(connection, failure);
 
     this.#deps.log.info('server.connected', {
-      alias: this.alias,
-      protocolVersion: connection.protocolVersion,
+      server: this.alias,
+      protocol_version: connection.protocolVersion,
     });
     this.#link = {
       connection,
       upSinceMs: this.#deps.monotonicMs(),
       hasCurrentList: false,
       isReading: false,
-      mustReadAgain: false,
+      isOutdated: false,
       listFailures: 0,
       listTimer: undefined,
     };
@@ -230,11 +241,11 @@ export class Supervisor {
     this.#failures++;
     await this.#close(connection);
     this.#deps.log.warn('server.connect_failed', {
-      alias: this.alias,
+      server: this.alias,
       stage: failure.stage,
       reason: failure.reason,
       detail: failure.detail === undefined ? undefined : this.#shown(failure.detail),
-      exitCode: this.#exitCode,
+      exit_code: this.#exitCode,
       attempt: this.#attempts,
     });
     this.#tryAgainIn(this.#gapMs(this.#failures));
@@ -244,7 +255,7 @@ export class Supervisor {
   /** A bug of ours, met while connecting, is a trouble of this server alone too. */
   #broke(error: unknown): void {
     const detail = error instanceof Error ? error.message : String(error);
-    this.#deps.log.error('server.supervisor_failed', { alias: this.alias, detail: this.#shown(detail) });
+    this.#deps.log.error('server.supervisor_failed', { server: this.alias, detail: this.#shown(detail) });
     this.#isFailing = true;
     this.#failure = { stage: 'connect', reason: 'callgate itself failed while it connected' };
     this.#failures++;
@@ -265,9 +276,9 @@ export class Supervisor {
     this.#failures = wasUpMs >= this.#settings.backoffMaxMs ? 0 : this.#failures + 1;
     this.#failure = { stage: 'connect', reason };
     this.#deps.log.warn('server.connection_lost', {
-      alias: this.alias,
+      server: this.alias,
       reason,
-      wasUpMs: Math.round(wasUpMs),
+      was_up_ms: Math.round(wasUpMs),
     });
     this.#attempts = 0;
     // A call that comes during the gap does not wait for its end: it starts the next try itself.
@@ -302,26 +313,34 @@ export class Supervisor {
     await this.#close(connection);
   }
 
-  #readListSoon(connection: Connection, afterMs: number): void {
+  #toolsChanged(connection: Connection): void {
     const link = this.#link;
     if (link?.connection !== connection) return;
+    link.isOutdated = true;
+    if (!link.isReading && link.listTimer === undefined) this.#readAtPace(link);
+  }
+
+  #readAtPace(link: Link): void {
+    this.#readListIn(this.#pace.waitMs(this.#deps.monotonicMs()), link);
+  }
+
+  #readListIn(waitMs: number, link: Link): void {
     link.listTimer ??= setTimeout(() => {
       link.listTimer = undefined;
       void this.#readList(link);
-    }, afterMs);
+    }, waitMs);
   }
 
   async #readList(link: Link): Promise<void> {
-    if (link.isReading) {
-      link.mustReadAgain = true;
-      return;
-    }
+    const startedMs = this.#deps.monotonicMs();
+    const isNoticed = link.isOutdated;
     link.isReading = true;
-    do {
-      link.mustReadAgain = false;
-      await this.#readListOnce(link);
-    } while (link.mustReadAgain && this.#link === link);
+    link.isOutdated = false;
+    await this.#readListOnce(link);
     link.isReading = false;
+    if (this.#link !== link) return;
+    if (isNoticed) this.#pace.looked(startedMs, this.#deps.monotonicMs());
+    if (link.isOutdated && link.listTimer === undefined) this.#readAtPace(link);
   }
 
   async #readListOnce(link: Link): Promise<void> {
@@ -335,7 +354,7 @@ export class Supervisor {
       this.#exitCode = undefined;
       this.#stderr = [];
       this.#deps.log.info('server.listed', {
-        alias: this.alias,
+        server: this.alias,
         tools: tools.length,
         refused: refused.length,
       });
@@ -359,12 +378,12 @@ export class Supervisor {
     link.listFailures++;
     this.#failure = failure;
     this.#deps.log.warn('server.list_failed', {
-      alias: this.alias,
+      server: this.alias,
       reason: failure.reason,
       detail: failure.detail === undefined ? undefined : this.#shown(failure.detail),
     });
     this.#updateState();
-    this.#readListSoon(link.connection, this.#gapMs(link.listFailures));
+    this.#readListIn(this.#gapMs(link.listFailures), link);
   }
 
   #updateState(): void {
@@ -392,12 +411,13 @@ export class Supervisor {
     return notSent('server_busy', message, { retry_after_ms: busyRetryMs });
   }
 
-  #tooLate(call: ToolCall, reason: string): string {
-    return `the call was not sent to the server "${this.alias}" within ${call.timeoutMs} ms: ${reason}; try again later`;
+  #tooLate(call: ToolCall, reason: string): CallFault {
+    const message = `the call was not sent to the server "${this.alias}" within ${call.timeoutMs} ms: ${reason}; try again later`;
+    return notSent('timeout', message);
   }
 
-  #notSent(code: NotSentCode, message: string): Attempt {
-    return failedAttempt(notSent(code, message), 0);
+  #unavailable(): CallFault {
+    return notSent('server_unavailable', this.unavailability());
   }
 
   #msSince(startedMs: number): number {
@@ -409,12 +429,10 @@ export class Supervisor {
   }
 }
 
-const failedAttempt = (fault: CallFault, upstreamMs: number): Attempt => ({
-  kind: 'failed',
-  code: fault.code,
-  message: fault.message,
-  sent: fault.sent,
-  mayHaveExecuted: fault.mayHaveExecuted,
-  ...(fault.details === undefined ? {} : { details: fault.details }),
-  upstreamMs,
-});
+/** The end of a call, and how often it was handed to a connection. */
+interface Sending {
+  readonly answer: Result<ToolResult, CallFault>;
+  readonly attempts: number;
+}
+
+const unsent = (fault: CallFault, attempts = 0): Sending => ({ answer: fail(fault), attempts });

@@ -1,8 +1,9 @@
 import { limits } from '../core/limits.ts';
+import { isDeeperThan } from '../core/structured.ts';
 import { foreignText } from '../core/text.ts';
 import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 
-/** Bounds of one tool list, all pages together. */
+/** Bounds of one tool list, all pages together; the characters are those of the tools that are kept. */
 export const listLimits = { pagesMax: 1_000, toolsMax: 10_000, charsMax: 67_108_864 } as const;
 
 /** What a server offers, read with care: one bad entry costs that entry only. */
@@ -20,7 +21,7 @@ export type PageRequest = (cursor: string | undefined) => Promise<Readonly<Recor
  * @throws ListFault when a page has no list of tools, and whatever `requestPage` throws
  */
 export async function readToolList(requestPage: PageRequest): Promise<ToolList> {
-  const entries: unknown[] = [];
+  const entries: Entry[] = [];
   const refused: WithheldTool[] = [];
   const cursors = new Set<string>();
   let chars = 0;
@@ -31,12 +32,13 @@ export async function readToolList(requestPage: PageRequest): Promise<ToolList> 
     if (!Array.isArray(page.tools))
       throw new ListFault(`page ${pages} of its tool list holds no list of tools`);
     for (const entry of page.tools) {
-      chars += JSON.stringify(entry).length;
+      const tool = readTool(entry, entries.length);
+      chars += 'reason' in tool ? 0 : JSON.stringify(tool).length;
       if (entries.length === listLimits.toolsMax || chars > listLimits.charsMax) {
         refused.push(rest(`more than ${listLimits.toolsMax} tools or ${listLimits.charsMax} characters`));
         return acceptTools(entries, refused);
       }
-      entries.push(entry);
+      entries.push(tool);
     }
     const next = page.nextCursor;
     // An empty cursor is how several servers write "no more".
@@ -56,18 +58,19 @@ export async function readToolList(requestPage: PageRequest): Promise<ToolList> 
 /** A tool list that cannot be read at all. */
 export class ListFault extends Error {}
 
+type Entry = ToolDefinition | WithheldTool;
+
 const rest = (reason: string): WithheldTool => ({ tool: '(the rest of the list)', reason });
 
-function acceptTools(entries: readonly unknown[], refusedBefore: readonly WithheldTool[]): ToolList {
+function acceptTools(entries: readonly Entry[], refusedBefore: readonly WithheldTool[]): ToolList {
   const refused = [...refusedBefore];
   const accepted = new Map<string, ToolDefinition>();
   const repeated = new Set<string>();
-  entries.forEach((entry, index) => {
-    const tool = readTool(entry, index);
-    if ('reason' in tool) refused.push(tool);
-    else if (accepted.has(tool.name)) repeated.add(tool.name);
-    else accepted.set(tool.name, tool);
-  });
+  for (const entry of entries) {
+    if ('reason' in entry) refused.push(entry);
+    else if (accepted.has(entry.name)) repeated.add(entry.name);
+    else accepted.set(entry.name, entry);
+  }
   // MT-5: of two tools with one name nobody can say which one a call means.
   for (const name of repeated) {
     accepted.delete(name);
@@ -76,7 +79,7 @@ function acceptTools(entries: readonly unknown[], refusedBefore: readonly Withhe
   return { tools: [...accepted.values()], refused };
 }
 
-function readTool(entry: unknown, index: number): ToolDefinition | WithheldTool {
+function readTool(entry: unknown, index: number): Entry {
   const at = `(entry ${index + 1})`;
   if (!isObject(entry)) return { tool: at, reason: 'the entry is not an object' };
   const { name, title, description, inputSchema, outputSchema } = entry;
@@ -95,7 +98,7 @@ function readTool(entry: unknown, index: number): ToolDefinition | WithheldTool 
     return { tool: name, reason: 'it can only be run as an MCP task, which this version does not do' };
   }
   const annotations = readAnnotations(entry.annotations);
-  return {
+  const definition: ToolDefinition = {
     name,
     inputSchema,
     ...(typeof title === 'string' ? { title } : {}),
@@ -103,6 +106,10 @@ function readTool(entry: unknown, index: number): ToolDefinition | WithheldTool 
     ...(outputSchema === undefined ? {} : { outputSchema }),
     ...(annotations === undefined ? {} : { annotations }),
   };
+  // Whatever walks through a definition later does so by recursion.
+  return isDeeperThan(definition, limits.jsonDepthMax)
+    ? { tool: name, reason: `its schemas are nested deeper than ${limits.jsonDepthMax} levels` }
+    : definition;
 }
 
 function readAnnotations(annotations: unknown): Readonly<Record<string, boolean>> | undefined {

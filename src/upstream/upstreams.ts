@@ -44,6 +44,7 @@ export function startUpstreams(
       Promise.resolve({
         kind: 'failed',
         ...notSent('server_unavailable', unavailability(call.alias)),
+        attempts: 0,
         upstreamMs: 0,
       }),
     hasListed: (alias) => supervisors.get(alias)?.hasListed ?? false,

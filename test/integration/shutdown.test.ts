@@ -20,20 +20,20 @@ describe('the end of the service (O10, RL-8)', () => {
   let folder: ReturnType<typeof scriptFolder>;
   let gate: Callgate;
 
-  beforeEach(async () => {
+  beforeEach(() => {
     folder = scriptFolder();
+  });
+  afterEach(() => folder.remove());
+
+  const startCall = async (limits: { drainMs?: number } = {}) => {
     const waiting = {
       definition: { name: 'wait', inputSchema: { type: 'object' } },
       waitsFor: folder.path('go'),
     };
     gate = await startCallgate({
       mcpServers: { stubborn, slow: scriptedServer(folder.path('tools.json'), [waiting]) },
-      callgate: { defaults: { stopGraceMs: 300 } },
+      callgate: { defaults: { stopGraceMs: 300 }, limits },
     });
-  });
-  afterEach(() => folder.remove());
-
-  const startCall = async () => {
     const token = await gate.token(['tools:slow:*']);
     const answer = gate.call(token, 'c1', 'slow__wait', {});
     await until(() => gate.executions().length === 1);
@@ -56,6 +56,16 @@ describe('the end of the service (O10, RL-8)', () => {
       expect(await stopped).toBe(0);
     },
   );
+
+  test('a call that runs longer than the service waits for it is answered as cancelled', async () => {
+    const { answer } = await startCall({ drainMs: 100 });
+    const stopped = gate.stop('SIGTERM');
+    expect((await answer).envelope).toMatchObject({
+      ok: false,
+      error: { code: 'cancelled', may_have_executed: true, retryable: false },
+    });
+    expect(await stopped).toBe(0);
+  });
 
   test('a second signal ends everything at once, and still leaves no process behind', async () => {
     const { answer } = await startCall();

@@ -8,13 +8,10 @@ import { type CallToolResult, CallToolResultSchema, McpError } from '@modelconte
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { EventFields } from '../../src/core/events.ts';
 import { createRedactor } from '../../src/core/redact.ts';
+import { localFault } from '../../src/upstream/answer-faults.ts';
+import { NotSentError } from '../../src/upstream/batch-writer.ts';
 import { killAllGroups, SpawnError } from '../../src/upstream/child-process.ts';
-import {
-  localFault,
-  NotSentError,
-  type StdioSettings,
-  StdioTransport,
-} from '../../src/upstream/stdio-transport.ts';
+import { type StdioSettings, StdioTransport } from '../../src/upstream/stdio-transport.ts';
 
 const faultServer = fileURLToPath(new URL('../support/fault-server.mjs', import.meta.url));
 const secret = 's3cret-t0ken';
@@ -142,7 +139,7 @@ describe('starting', () => {
     expect(transport.exitStatus).toEqual({ code: 3, signal: null });
     expect(transport.stderrTail()).toHaveLength(20);
     expect(transport.stderrTail().at(-1)).toBe('cannot start: reason 20');
-    expect(named('server.stderr')[0]).toEqual({ alias: 'faulty', text: 'cannot start: reason 1' });
+    expect(named('server.stderr')[0]).toEqual({ server: 'faulty', text: 'cannot start: reason 1' });
   });
 
   test('closing a transport that was never started, twice, and then starting it, starts nothing', async () => {
@@ -169,7 +166,7 @@ describe('reading', () => {
     expect(await textOf('halves')).toBe('zweite Hälfte');
     await client.close();
     const noise = named('server.stdout_noise');
-    expect(noise[0]).toEqual({ alias: 'faulty', text: 'server ready' });
+    expect(noise[0]).toEqual({ server: 'faulty', text: 'server ready' });
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
     for (const { text } of noise) if (text !== undefined) expect(text).not.toMatch(/[\u0000-\u001f]/);
     expect(noise.map(({ text }) => text)).toContain('{"not":"rpc"}');

@@ -226,7 +226,7 @@ describe('the story of a host with two servers that both offer `search`', () => 
     if (before === undefined) throw new Error('the docs server did not record its execution');
 
     process.kill(before.pid, 'SIGKILL');
-    await gate.logged((line) => line.event === 'server.connection_lost' && line.alias === 'docs');
+    await gate.logged((line) => line.event === 'server.connection_lost' && line.server === 'docs');
 
     const [after] = await ranDuring(async () => {
       expect((await ask()).envelope.ok).toBe(true);

@@ -73,17 +73,12 @@ describe('answers over HTTP', () => {
     expect(attempts.map(textOf)).toEqual(texts);
   });
 
-  test('configured headers and the user of the URL are sent, and nothing takes the place of the session', async () => {
-    const peer = await FaultHttpServer.start({ hasSessions: true });
-    const url = peer.url.replace('http://', 'http://u:p%40w@');
-    const watched = new WatchedUpstreams([server('one', http(url, { 'X-Key': 'K1' }))]);
-    running.push({ peer, watched });
-    await watched.upstreams.firstListings;
+  test('configured headers are sent, and nothing takes the place of the session', async () => {
+    const { watched } = await start({ hasSessions: true }, {}, { 'X-Key': 'K1' });
     expect(textOf(await watched.call('other_session'))).toBe('ok');
     const headers = JSON.parse(String(textOf(await watched.call('headers'))));
     expect(headers).toMatchObject({
       'x-key': 'K1',
-      authorization: `Basic ${Buffer.from('u:p@w').toString('base64')}`,
       'mcp-protocol-version': '2025-06-18',
       accept: 'application/json, text/event-stream',
     });
@@ -217,7 +212,9 @@ describe('sessions', () => {
       hasSessions: true,
       methods: { 'tools/call': ({ response }) => void response.writeHead(404).end() },
     });
-    expect(failure(await watched.call('echo', { text: 'a' }))).toEqual(refused);
+    const attempt = await watched.call('echo', { text: 'a' });
+    expect(failure(attempt)).toEqual(refused);
+    expect(attempt.attempts).toBe(2);
     expect(peer.counts['tools/call']).toBe(2);
   });
 
@@ -239,6 +236,30 @@ describe('sessions', () => {
     expect(peer.counts.DELETE).toBe(1);
     expect(watched.status().state).toBe('stopped');
     expect(failure(await watched.call('echo'))).toEqual(refused);
+  });
+});
+
+describe('the end of callgate', () => {
+  test.each([true, false])('cancels what still runs (with a session: %s)', async (hasSessions) => {
+    const { peer, watched } = await start({ hasSessions });
+    const inFlight = ['never', 'never_stream'].map((tool) => watched.call(tool));
+    await peer.when(() => peer.counts['tools/call'] === 2);
+    await watched.upstreams.stop();
+    for (const attempt of await Promise.all(inFlight)) {
+      expect(failure(attempt)).toEqual({ code: 'cancelled', sent: true, mayHaveExecuted: true });
+      expect(attempt.attempts).toBe(1);
+    }
+  });
+
+  test('during the handshake ends that too', async () => {
+    const peer = await FaultHttpServer.start({ methods: { initialize: () => {} } });
+    const watched = new WatchedUpstreams([server('one', http(peer.url))]);
+    running.push({ peer, watched });
+    await peer.when(() => peer.counts.initialize === 1);
+    const call = watched.call('echo');
+    await watched.upstreams.stop();
+    expect(failure(await call)).toEqual(refused);
+    expect(watched.status().state).toBe('stopped');
   });
 });
 

@@ -86,6 +86,48 @@ describe('tool lists', () => {
     expect(peer.counts['tools/list']).toBeLessThanOrEqual(3);
   });
 
+  test('notices without end lead to fewer and fewer looks, and the last one to one more', async () => {
+    const changed = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
+    const times: number[] = [];
+    const { peer, watched } = await start({
+      methods: {
+        // The notice comes before the answer: each look is out of date when it ends.
+        'tools/list': ({ stream, result, response, server: { listed } }) => {
+          times.push(performance.now());
+          const write = stream();
+          if (times.length < 6) write(changed);
+          write(result({ tools: listed }));
+          response.end();
+        },
+      },
+    });
+    await peer.when(() => times.length === 5);
+    peer.listed = [tool('last')];
+    await watched.when(() => watched.lists.at(-1)?.tools[0]?.name === 'last');
+    const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+    for (const [index, gapMs] of [100, 100, 200, 400].entries()) {
+      // Timers may run a millisecond early.
+      expect(gaps[index]).toBeGreaterThan(gapMs - 5);
+    }
+    await watched.when(() => watched.lists.length === 6);
+  });
+
+  test('a schema nested 5,000 levels deep costs its tool only', async () => {
+    const deep = `${'{"items":'.repeat(5_000)}{}${'}'.repeat(5_000)}`;
+    const { watched } = await start({
+      methods: {
+        'tools/list': ({ response, id }) =>
+          response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end(
+              `{"jsonrpc":"2.0","id":${id},"result":{"tools":[{"name":"deep","inputSchema":${deep}},${JSON.stringify(tool('echo'))}]}}`,
+            ),
+      },
+    });
+    expect(watched.lists[0]).toMatchObject({ tools: [{ name: 'echo' }], refused: [{ tool: 'deep' }] });
+    expect(textOf(await watched.call('echo', { text: 'ok' }))).toBe('ok');
+  });
+
   test('a server without the capability and the method has no tools, and is well', async () => {
     const { watched } = await start({
       methods: {

@@ -131,6 +131,33 @@ describe('bounds of one server', () => {
   });
 });
 
+describe('what a call took', () => {
+  const effort = ({ attempts, upstreamMs }: Attempt) => ({ attempts, isLong: upstreamMs >= 190 });
+
+  test('holds its wait for a place, in whichever way the call ends', async () => {
+    const watched = await start(faultStdio(), { concurrencyMax: 1, queueMax: 2 });
+    const first = watched.call('wait', { ms: 400 });
+    const answered = watched.call('echo', { text: 'second' });
+    const tooLate = watched.call('echo', {}, { timeoutMs: 200 });
+    const busy = watched.call('echo');
+    expect(effort(await busy)).toEqual({ attempts: 0, isLong: false });
+    expect(effort(await tooLate)).toEqual({ attempts: 0, isLong: true });
+    expect(effort(await first)).toEqual({ attempts: 1, isLong: true });
+    expect(effort(await answered)).toEqual({ attempts: 1, isLong: true });
+  });
+
+  test('holds its wait for the connection', async () => {
+    const watched = new WatchedUpstreams([server('one', faultStdio('slow-initialize=300'))]);
+    running.push(watched);
+    const [answered, unconnected] = await Promise.all([
+      watched.call('echo', { text: 'early' }),
+      watched.call('echo', {}, { timeoutMs: 200 }),
+    ]);
+    expect(effort(answered)).toEqual({ attempts: 1, isLong: true });
+    expect(effort(unconnected)).toEqual({ attempts: 0, isLong: true });
+  });
+});
+
 describe('the start (O14)', () => {
   test('each bad server is only its own problem', async () => {
     const closed = await FaultHttpServer.start();
@@ -159,7 +186,7 @@ describe('the start (O14)', () => {
     expect(watched.upstreams.hasListed('cold')).toBe(false);
 
     const failed = (alias: string): number =>
-      watched.events('server.connect_failed').filter((fields) => fields.alias === alias).length;
+      watched.events('server.connect_failed').filter((fields) => fields.server === alias).length;
     await watched.when(() => ['nofile', 'refused', 'mute', 'early'].every((alias) => failed(alias) > 0));
     for (const alias of ['nofile', 'refused', 'mute', 'early', 'faulty', 'nobody']) {
       const attempt = await watched.call('echo', {}, { alias, timeoutMs: 600_000 });
@@ -200,7 +227,8 @@ describe('the start (O14)', () => {
     const waiting = watched.call('never');
     await sleep(0);
     await watched.upstreams.stop();
-    expect(summary(await waiting)).toMatchObject({ code: 'connection_lost' });
+    expect(summary(await waiting)).toEqual({ code: 'cancelled', sent: true, mayHaveExecuted: true });
+    expect(await waiting).toMatchObject({ message: expect.stringContaining('callgate was shut down') });
     expect(isAlive(pid)).toBe(false);
     expect(watched.upstreams.statuses().map(({ state }) => state)).toEqual(['stopped', 'stopped']);
     await watched.upstreams.firstListings;

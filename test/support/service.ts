@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import type { Hono } from 'hono';
 import { SignJWT } from 'jose';
-import { uuidv7 } from 'uuidv7';
 import { type Authenticator, createAuthenticator } from '../../src/auth/bearer.ts';
 import { resourceMetadata } from '../../src/auth/resource-metadata.ts';
 import type { IssuerSettings } from '../../src/auth/settings.ts';
@@ -13,9 +12,11 @@ import type { Attempt, DispatchPorts, FinishedCall, ToolCall, Upstream } from '.
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Readiness, Service } from '../../src/http/context.ts';
+import { newUuidV7 } from '../../src/ids.ts';
+import { type BoundServer, bindServer } from '../../src/tools/bind-server.ts';
 import type { ToolDefinition, WithheldTool } from '../../src/tools/definition.ts';
 import type { ServerPolicy, ToolPolicy } from '../../src/tools/policy.ts';
-import { bindServer, buildRegistry, type Registry } from '../../src/tools/registry.ts';
+import { buildRegistry, type Registry } from '../../src/tools/registry.ts';
 import type { ServerStatus } from '../../src/upstream/settings.ts';
 import { checkResponse, openapiText } from './contract.ts';
 
@@ -39,7 +40,7 @@ const issuer: IssuerSettings = {
 
 /** A token of the test issuer with these scopes. */
 export const mintToken = (...scopes: readonly string[]): Promise<string> =>
-  new SignJWT({ scope: scopes.join(' '), client_id: 'backend', jti: uuidv7() })
+  new SignJWT({ scope: scopes.join(' '), client_id: 'backend', jti: newUuidV7(Date.now()) })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'k1' })
     .setIssuer(issuer.issuer)
     .setAudience(audience)
@@ -136,7 +137,8 @@ export function createTestService(options: TestServiceOptions = {}): TestService
         return nowMs;
       },
     },
-    newId: uuidv7,
+    newId: () => newUuidV7(Date.now()),
+    nextLoopTurn: () => new Promise((resolve) => setImmediate(resolve)),
     hideForbidden: options.hideForbidden ?? false,
     aliases: servers.map(({ alias }) => alias),
   };
@@ -212,7 +214,12 @@ function createUpstream(
       sent.push(call);
       const done = await (behaviours[`${call.alias}:${call.tool}`] ?? echo)(call);
       if ('kind' in done) return done;
-      return { kind: 'answered', upstreamMs: 1, result: { content: [], isError: false, ...done } };
+      return {
+        kind: 'answered',
+        attempts: 1,
+        upstreamMs: 1,
+        result: { content: [], isError: false, ...done },
+      };
     },
     hasListed: (alias) => servers().find((server) => server.alias === alias)?.hasListed ?? true,
     unavailability: (alias) => `the server "${alias}" is not available: it has not listed its tools yet`,
@@ -224,8 +231,17 @@ export const registryOf = (servers: readonly TestServer[]): Registry =>
   buildRegistry(
     servers
       .filter(({ hasListed }) => hasListed !== false)
-      .map((server) => bindServer(policyOf(server), server.tools ?? [], server.refused ?? [])),
+      .map((server) => bindNow(policyOf(server), server.tools ?? [], server.refused ?? [])),
   );
+
+/** Binds a tool list without a pause. */
+export function bindNow(...list: Parameters<typeof bindServer>): BoundServer {
+  const steps = bindServer(...list);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
 
 const policyOf = ({ alias, policy, descriptionPrefix }: TestServer): ServerPolicy => ({
   alias,

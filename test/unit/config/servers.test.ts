@@ -58,6 +58,15 @@ describe('a faulty entry fails its server alone, with a reason that says what to
     'https://[fd00:ec2::254]/',
     'https://metadata.google.internal./',
     'http://100.100.100.200/',
+    'http://[::ffff:0:a9fe:a9fe]/',
+    'http://[::169.254.169.254]/',
+    'http://[2002:a9fe:a9fe::]/',
+    'http://[2002:a9fe:1::1]/',
+    'http://[64:ff9b::169.254.169.254]/',
+    'http://[64:ff9b:1::a9fe:1]/',
+    'http://[::ffff:100.100.100.200]/',
+    'http://[2002:6464:64c8::1]/',
+    'http://[64:ff9b::192.0.0.192]/',
   ])('%s is refused, allowed or not (MT-8)', async (url) => {
     expect(await reasonFor({ url }, { allowHttp: true })).toContain('link-local or metadata address');
   });
@@ -238,6 +247,18 @@ describe('what may not be shown (MT-14, O24)', () => {
       ].sort(),
     );
     expect(servers[0]?.transport).toMatchObject({ args: ['plain-value', 'from-a-file'] });
+  });
+
+  test('short digits and the words of JSON are not secret, for hiding them would break log lines', async () => {
+    const { secrets } = await load(
+      configWith({
+        a: {
+          url: 'https://a.example/?pin=4711&on=true&off=null&id=12345678',
+          headers: { 'X-Api-Key': '1234567', Cookie: 'Bearer 0815' },
+        },
+      }),
+    );
+    expect([...secrets].sort()).toEqual(['12345678', 'Bearer 0815']);
   });
 
   test('a message about a secret place does not hold the secret', async () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { foreignText, printable, truncate } from '../../../src/core/text.ts';
+import { foreignText, printable, truncate, visible } from '../../../src/core/text.ts';
 
 describe('text that is cut', () => {
   test('stays whole up to the limit', () => {
@@ -37,6 +37,10 @@ describe('text of another party', () => {
 
   test('loses what reorders or hides text', () => {
     expect(printable('a\u202eb\u2066c\u200bd\ufeffe\u{e0041}f\u2028g')).toBe('abcdefg');
+  });
+
+  test('keeps its lines where it may have several', () => {
+    expect(visible('a\r\n\tb\u001b[2Jc\u202ed\u{e0041}e\ud800')).toBe('a\r\n\tb[2Jcde\ufffd');
   });
 
   test('is cut and never empty', () => {

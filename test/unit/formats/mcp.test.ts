@@ -87,7 +87,6 @@ describe('calls of the neutral format', () => {
   test('are read from a list or alone', () => {
     const read = { callId: '1', name: 'lab__x', arguments: { a: 1 } };
     const item = { id: '1', name: 'lab__x', arguments: { a: 1 } };
-    expect(mcp.readIntent(item)).toEqual({ ok: true, value: read });
     expect(mcp.readTurn(item)).toEqual({ ok: true, value: [{ index: 0, pointer: '', call: read }] });
     expect(mcp.readTurn([item])).toEqual({ ok: true, value: [{ index: 0, pointer: '/0', call: read }] });
     expect(mcp.readTurn([])).toEqual({ ok: true, value: [] });
@@ -99,7 +98,6 @@ describe('calls of the neutral format', () => {
       ok: false,
       error: [{ pointer: '/1' }, { pointer: '/0/id' }, { pointer: '/0/name' }],
     });
-    expect(mcp.readIntent([]).ok).toBe(false);
     expect(mcp.readTurn('x').ok).toBe(false);
   });
 });

@@ -179,6 +179,7 @@ describe('a call', () => {
           message: 'no answer within 60000 ms',
           sent: true,
           mayHaveExecuted: true,
+          attempts: 1,
           upstreamMs: 60_000,
         }),
         'docs:search': () => ({
@@ -187,6 +188,7 @@ describe('a call', () => {
           message: 'no free place within 60000 ms',
           sent: false,
           mayHaveExecuted: false,
+          attempts: 0,
           upstreamMs: 60_000,
         }),
       },

@@ -295,3 +295,35 @@ describe('the list and the call', () => {
     );
   });
 });
+
+test('tell of a change only in a format that declares what was changed', async () => {
+  const service = createTestService({
+    servers: [
+      {
+        alias: 'docs',
+        tools: [
+          {
+            ...tool('x'),
+            title: 't'.repeat(9_000),
+            description: 'd'.repeat(9_000),
+            outputSchema: { $async: true },
+          },
+        ],
+      },
+    ],
+  });
+  const told = async (format: string) =>
+    (await service.get(`/v1/declarations?format=${format}`, everything)).json.adjusted;
+  const cut = { step: 'cut_description', path: '/description', loss: true };
+  expect(await told('openai-responses')).toEqual([{ name: 'docs__x', steps: [cut] }]);
+  expect(await told('mcp')).toEqual([
+    {
+      name: 'docs__x',
+      steps: [
+        { step: 'cut_title', path: '/title', loss: true },
+        cut,
+        { step: 'drop_output_schema', path: '/outputSchema', loss: true },
+      ],
+    },
+  ]);
+});

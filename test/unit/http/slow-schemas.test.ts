@@ -36,7 +36,7 @@ describe('schemas and patterns that would stop the process (O23)', () => {
     const { withheld } = service.service.dispatch.registry();
     expect(withheld.get('slow')?.map((one) => one.tool)).toEqual(['tree', 'list']);
     expect(await codeOf('plain__echo', {})).toBeNull();
-  });
+  }, 30_000);
 
   // Not by the clock: what counts is that the event loop turns between two of them, however long each one takes.
   test('let everything else go on between any two slow validations of one turn', async () => {
@@ -58,5 +58,5 @@ describe('schemas and patterns that would stop the process (O23)', () => {
     expect(seen.at(-1)).toBe(slow.length);
     const jumps = seen.slice(1).map((count, index) => count - (seen[index] ?? 0));
     expect(Math.max(...jumps)).toBe(1);
-  });
+  }, 30_000);
 });

@@ -25,6 +25,7 @@ const lost: Attempt = {
   message: 'the connection to the server "lab" ended during the call',
   sent: true,
   mayHaveExecuted: true,
+  attempts: 1,
   upstreamMs: 1,
 };
 const start = (options: TestServiceOptions = {}) => createTestService({ servers: [lab], ...options });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { compilePattern, type Pattern } from '../../../src/tools/pattern.ts';
+import { compilePattern, type Pattern, patternSize } from '../../../src/tools/pattern.ts';
 
 const compiled = (source: string): Pattern => {
   const pattern = compilePattern(source);
@@ -108,5 +108,27 @@ describe('a pattern', () => {
 
   test('takes linear time on the text that stops a backtracking engine', () => {
     expect(compiled('^(a+)+$').test(`${'a'.repeat(100_000)}!`)).toBe(false);
+  });
+});
+
+describe('the size of a pattern', () => {
+  test.each([
+    ['', 0],
+    ['abc', 3 + 3],
+    ['[a-z0-9\\]]{1,64}', 16 + 64],
+    ['a{1000}', 7 + 1_000],
+    ['\\d{4}-\\d{2}', 11 + 7],
+    ['(ab){3}', 7 + 6],
+    ['(?:ab){2,}', 10 + 4],
+    ['((a{10}){20}){3}', 16 + 600],
+    ['(a{10}b', 7 + 11],
+    ['a{,5}', 5 + 5],
+  ])('%j is %d', (source, size) => {
+    expect(patternSize(source)).toBe(size);
+  });
+
+  test('bounds the compiled program, so that a large one is refused before it is compiled (SC-9)', () => {
+    const sources = ['a{1000}', '(a?){500}', '(a|b){0,300}', '[^x]{20,40}', '((ab){10}c){20}', '(?:a*){100}'];
+    for (const source of sources) expect(compiled(source).steps).toBeLessThanOrEqual(5 * patternSize(source));
   });
 });

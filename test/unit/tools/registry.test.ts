@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { declaredName } from '../../../src/tools/names.ts';
-import { bindServer, buildRegistry, type Registry } from '../../../src/tools/registry.ts';
-import { registryOf, tool } from '../../support/service.ts';
+import { buildRegistry, type Registry } from '../../../src/tools/registry.ts';
+import { bindNow, registryOf, tool } from '../../support/service.ts';
 
 const names = (registry: Registry): string[] => registry.bindings.map(({ name }) => name);
 const policy = {
@@ -84,7 +84,7 @@ describe('the registry', () => {
   });
 
   test('leaves out what the operator left out, without a word', () => {
-    const server = bindServer(
+    const server = bindNow(
       {
         alias: 'lab',
         descriptionPrefix: undefined,
@@ -103,7 +103,7 @@ describe('the registry', () => {
   test('believes what a server says of its tools only where the operator trusts it (AZ-6)', () => {
     const hints = { ...tool('x'), annotations: { readOnlyHint: true } };
     const classOf = (trustAnnotations: boolean, toolClass: 'read' | 'write' | undefined) =>
-      bindServer(
+      bindNow(
         {
           alias: 'lab',
           descriptionPrefix: undefined,

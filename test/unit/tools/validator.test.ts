@@ -93,6 +93,7 @@ describe('schemas that one shared validator cannot hold (O05)', () => {
       schema: { type: 'nonsense' },
       cost: 1,
       patternSteps: 0,
+      patterns: [],
       isRecursive: false,
     } as const;
     expect(compileValidator(gated)).toEqual({

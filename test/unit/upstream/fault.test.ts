@@ -1,13 +1,12 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js';
 import { expect, test } from 'vitest';
+import { NotSentError } from '../../../src/upstream/batch-writer.ts';
+import { CallTimeout, ConnectionEnded } from '../../../src/upstream/call-channel.ts';
 import { type CallFacts, classifyFault, HttpFault, type HttpFaultKind } from '../../../src/upstream/fault.ts';
-import { NotSentError } from '../../../src/upstream/stdio-transport.ts';
 
 const facts: CallFacts = {
   alias: 'docs',
   timeoutMs: 60_000,
-  isTimedOut: false,
-  isConnectionOpen: true,
   redact: (text) => text.replaceAll('T3', '[redacted]'),
 };
 
@@ -38,14 +37,11 @@ test('the words of a server are redacted, cut and kept on one line', () => {
   expect(message.length).toBeLessThan(700);
 });
 
-test('what the connection knows comes before what an error says', () => {
-  const error = new McpError(-32000, 'Connection closed');
-  expect(classifyFault(error, { ...facts, isConnectionOpen: false })).toMatchObject({
-    code: 'connection_lost',
-    sent: true,
-  });
-  expect(classifyFault(error, { ...facts, isTimedOut: true })).toMatchObject({
+test('the end of the connection and the end of the time are told apart', () => {
+  expect(classifyFault(new ConnectionEnded(), facts)).toMatchObject({ code: 'connection_lost', sent: true });
+  expect(classifyFault(new CallTimeout(), facts)).toMatchObject({
     code: 'timeout',
+    sent: true,
     message: expect.stringContaining('60000 ms'),
   });
 });
@@ -57,7 +53,7 @@ test('a call that was never written was not sent', () => {
   });
 });
 
-test('an error of the SDK about the form of an answer is the fault of the peer', () => {
+test('an answer that the transport of the SDK cannot read is the fault of the peer', () => {
   const fault = classifyFault(new TypeError('secret detail'), facts);
   expect(fault).toMatchObject({ code: 'protocol_error', mayHaveExecuted: true });
   expect(fault.message).not.toContain('secret detail');

@@ -9,15 +9,15 @@ test('each event is logged ten times a second, and the rest is counted in the ne
   const lines: [string, EventFields][] = [];
   const add = (event: string, fields: EventFields): void => void lines.push([event, fields]);
   const limited = new LimitedLog({ info: add, warn: add, error: add }, () => nowMs);
-  for (let round = 0; round < 15; round += 1) limited.write('warn', 'noise', { alias: 'a' });
-  limited.write('info', 'other', { alias: 'a' });
+  for (let round = 0; round < 15; round += 1) limited.write('warn', 'noise', { server: 'a' });
+  limited.write('info', 'other', { server: 'a' });
   expect(lines).toHaveLength(11);
   nowMs = 1_000;
-  for (let round = 0; round < 12; round += 1) limited.write('warn', 'noise', { alias: 'a' });
-  expect(lines[11]).toEqual(['noise', { alias: 'a', suppressed: 5 }]);
-  expect(lines[12]).toEqual(['noise', { alias: 'a' }]);
-  limited.flush({ alias: 'a' });
-  expect(lines.at(-1)).toEqual(['noise', { alias: 'a', suppressed: 2 }]);
+  for (let round = 0; round < 12; round += 1) limited.write('warn', 'noise', { server: 'a' });
+  expect(lines[11]).toEqual(['noise', { server: 'a', suppressed: 5 }]);
+  expect(lines[12]).toEqual(['noise', { server: 'a' }]);
+  limited.flush({ server: 'a' });
+  expect(lines.at(-1)).toEqual(['noise', { server: 'a', suppressed: 2 }]);
   expect(lines).toHaveLength(22);
 });
 

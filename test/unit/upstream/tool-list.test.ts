@@ -26,6 +26,26 @@ describe('entries of a tool list', () => {
     expect(list.refused).toEqual([{ tool, reason: expect.any(String) }]);
   });
 
+  test('nested so deeply that they could not be written as JSON are refused alone', async () => {
+    let deep: unknown = {};
+    for (let level = 0; level < 100_000; level++) deep = { items: deep };
+    const good = { name: 'good', inputSchema: plain };
+    const entries = [
+      { name: 'input', inputSchema: deep },
+      { name: 'output', inputSchema: plain, outputSchema: deep },
+      { ...good, 'x-vendor': deep },
+      deep,
+    ];
+    expect(await readToolList(page(entries))).toEqual({
+      tools: [good],
+      refused: [
+        { tool: 'input', reason: expect.stringContaining('deeper than 64') },
+        { tool: 'output', reason: expect.stringContaining('deeper than 64') },
+        { tool: '(entry 4)', reason: 'the entry has no name' },
+      ],
+    });
+  });
+
   test('with a name over the limit are refused, the name cut', async () => {
     const { refused } = await readToolList(page([{ name: 'n'.repeat(300), inputSchema: plain }]));
     expect(refused[0]?.tool.length).toBeLessThanOrEqual(80);
@@ -81,6 +101,14 @@ describe('pages of a tool list', () => {
     const list = await readToolList(page(entries));
     expect(list.tools.length).toBe(listLimits.toolsMax);
     expect(list.refused.length).toBe(1);
+  });
+
+  test('with more characters than the limit give as much as the limit', async () => {
+    const description = 'd'.repeat(listLimits.charsMax / 4);
+    const entries = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name, description, inputSchema: plain }));
+    const { tools, refused } = await readToolList(page(entries));
+    expect(tools.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+    expect(refused).toMatchObject([{ tool: '(the rest of the list)' }]);
   });
 
   test.each([undefined, null, ''])('end at the cursor %j', async (nextCursor) => {
