@@ -7,7 +7,6 @@ import { createRedactor } from './core/redact.ts';
 import { Declarations } from './dispatch/declarations.ts';
 import type { DispatchPorts } from './dispatch/ports.ts';
 import { Admission } from './http/admission.ts';
-import { createApp } from './http/app.ts';
 import type { Readiness, Service } from './http/context.ts';
 import { type Listener, listen, listenPlain } from './http/listener.ts';
 import { newUuidV7 } from './ids.ts';
@@ -99,7 +98,7 @@ export async function startService(
     await Promise.all(listeners.map((listener) => listener.close()));
   };
   try {
-    listeners.push(await listen(createApp(service), configuration.listen, configuration.limits));
+    listeners.push(await listen(service, configuration.listen, configuration.limits));
     if (configuration.metrics !== undefined)
       listeners.push(await listenMetrics(metrics, configuration.metrics));
   } catch (error) {

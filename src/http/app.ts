@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { type Context, Hono } from 'hono';
+import { Hono } from 'hono';
 import { postCall } from './calls.ts';
 import type { Service } from './context.ts';
 import { getDeclarations } from './declarations.ts';
+import type { Answer, IncomingRequest, Route } from './exchange.ts';
 import { getHealth, getOpenapi, getReadiness, getResourceMetadata } from './operations.ts';
-import { Problem, problemResponse } from './problem.ts';
+import { Problem, problemAnswer } from './problem.ts';
 import { getServers } from './servers.ts';
 import { postTurn } from './turns.ts';
-
-type Route = (request: Request, requestId: string, service: Service) => Response | Promise<Response>;
 
 /** Every route of the API: the paths and methods of `openapi.yaml`, no more and no fewer. */
 export const routes: readonly { method: 'GET' | 'POST'; path: string; route: Route }[] = [
@@ -40,11 +39,11 @@ export function createApp(service: Service): Hono {
   for (const { method, path, route } of routes) {
     const other = methodNotAllowed(method);
     // One handler a path: with several for one request hono walks a chain, which costs more than the check.
-    app.all(path, (context) =>
-      answer(context, service, isAllowed(context.req.method, method) ? route : other),
+    app.all(path, ({ req }) =>
+      answer(req.raw, service, isAllowed(req.method, method) ? route : other).then(responseOf),
     );
   }
-  app.notFound((context) => answer(context, service, notFound));
+  app.notFound(({ req }) => answer(req.raw, service, notFound).then(responseOf));
   return app;
 }
 
@@ -52,8 +51,12 @@ export function createApp(service: Service): Hono {
 const isAllowed = (sent: string, method: 'GET' | 'POST'): boolean =>
   sent === method || (sent === 'HEAD' && method === 'GET');
 
-async function answer(context: Context, service: Service, route: Route): Promise<Response> {
-  const request = context.req.raw;
+/** An answer as a web `Response`. */
+export const responseOf = ({ status, headers, body }: Answer): Response =>
+  new Response(body, { status, headers });
+
+/** The answer of a route, or the problem that it ended in. @throws never */
+export async function answer(request: IncomingRequest, service: Service, route: Route): Promise<Answer> {
   const requestId = readRequestId(request);
   try {
     refuseForeignPage(request, service);
@@ -65,22 +68,19 @@ async function answer(context: Context, service: Service, route: Route): Promise
       service.admission.leave();
     }
   } catch (error) {
-    return problemResponse(
-      error instanceof Problem ? error : unexpected(error, requestId, service),
-      requestId,
-    );
+    return problemAnswer(error instanceof Problem ? error : unexpected(error, requestId, service), requestId);
   }
 }
 
 const requestIdPattern = /^[A-Za-z0-9._~-]{1,128}$/;
 
-const readRequestId = (request: Request): string => {
+const readRequestId = (request: IncomingRequest): string => {
   const sent = request.headers.get('x-request-id');
   return sent !== null && requestIdPattern.test(sent) ? sent : randomUUID();
 };
 
 // MT-15: a page in the operator's browser must not reach a service on loopback, under its own name or ours.
-function refuseForeignPage({ headers }: Request, { hostsAllowed }: Service): void {
+function refuseForeignPage({ headers }: IncomingRequest, { hostsAllowed }: Service): void {
   if (hostsAllowed === undefined) return;
   const names = [headers.get('host') ?? '', headers.get('origin')?.replace(/^https?:\/\//i, '')];
   const foreign = names.some(

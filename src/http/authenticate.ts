@@ -2,10 +2,15 @@ import type { Actor } from '../access/actor.ts';
 import type { AuthResult } from '../auth/bearer.ts';
 import { challenge } from '../auth/challenge.ts';
 import type { Service } from './context.ts';
+import type { IncomingRequest } from './exchange.ts';
 import { Problem } from './problem.ts';
 
 /** The actor of a request. @throws Problem `unauthenticated`, `invalid_token`, `keys_unavailable` or `invalid_request` */
-export async function authenticate(request: Request, service: Service, requestId: string): Promise<Actor> {
+export async function authenticate(
+  request: IncomingRequest,
+  service: Service,
+  requestId: string,
+): Promise<Actor> {
   const header = request.headers.get('authorization') ?? undefined;
   const metadataUrl = service.resourceMetadataUrl;
   // RFC 6750 2.3: a token in a URL ends in logs and histories; it is never read, and never beside another one.

@@ -2,11 +2,12 @@ import type { Actor } from '../access/actor.ts';
 import type { Caller } from '../dispatch/ports.ts';
 import type { Format } from '../formats/format.ts';
 import type { Service } from './context.ts';
+import type { IncomingRequest } from './exchange.ts';
 import { readNameHeader } from './request.ts';
 
 /** The caller of a request for calls, and the revision of the declarations that are current for it. */
 export function readCaller(
-  request: Request,
+  request: IncomingRequest,
   actor: Actor,
   format: Format,
   requestId: string,

@@ -7,6 +7,7 @@ import type { Render } from '../tools/policy.ts';
 import { authenticate } from './authenticate.ts';
 import { readCaller } from './caller.ts';
 import type { Service } from './context.ts';
+import type { Answer, IncomingRequest } from './exchange.ts';
 import { Problem } from './problem.ts';
 import { choose, readQuery, requireJsonAccepted, withJson } from './request.ts';
 
@@ -14,7 +15,11 @@ const callParameters = { render: 'one' } as const;
 const renders: readonly Render[] = ['envelope', 'text'];
 
 /** `POST /v1/calls`: one `function_call` item in, its `function_call_output` item out. */
-export async function postCall(request: Request, requestId: string, service: Service): Promise<Response> {
+export async function postCall(
+  request: IncomingRequest,
+  requestId: string,
+  service: Service,
+): Promise<Answer> {
   const actor = await authenticate(request, service, requestId);
   requireJsonAccepted(request);
   const query = readQuery(request, callParameters);
@@ -33,7 +38,7 @@ export async function postCall(request: Request, requestId: string, service: Ser
       'callgate-revision': revision,
     };
     if (settled.outcome.error !== undefined) headers['callgate-code'] = settled.outcome.error.code;
-    return new Response(JSON.stringify(outputOf(settled, nativeFormat, render)), { headers });
+    return { status: 200, headers, body: JSON.stringify(outputOf(settled, nativeFormat, render)) };
   });
 }
 

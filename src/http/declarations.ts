@@ -2,16 +2,17 @@ import type { Format } from '../formats/format.ts';
 import { formats, nativeFormat } from '../formats/formats.ts';
 import { authenticate } from './authenticate.ts';
 import type { Service } from './context.ts';
+import type { Answer, IncomingRequest } from './exchange.ts';
 import { badParameter, readQuery, requireJsonAccepted } from './request.ts';
 
 const patternCharsMax = 256;
 
 /** `GET /v1/declarations`: the tools that the caller may use, ready for a model request. */
 export async function getDeclarations(
-  request: Request,
+  request: IncomingRequest,
   requestId: string,
   service: Service,
-): Promise<Response> {
+): Promise<Answer> {
   const actor = await authenticate(request, service, requestId);
   requireJsonAccepted(request);
   const query = readQuery(request, { format: 'one', server: 'many', tool: 'many' });
@@ -28,8 +29,8 @@ export async function getDeclarations(
     'x-request-id': requestId,
   };
   if (isNotModified(request.headers.get('if-none-match'), body.etag))
-    return new Response(null, { status: 304, headers });
-  return new Response(body.bytes, { headers: { ...headers, 'content-type': 'application/json' } });
+    return { status: 304, headers, body: null };
+  return { status: 200, headers: { ...headers, 'content-type': 'application/json' }, body: body.bytes };
 }
 
 /** The format that a request names; the native one where it names none. */

@@ -10,9 +10,11 @@ import {
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, RequestError } from '@hono/node-server';
-import type { Hono } from 'hono';
 import { problemCodes } from '../core/errors.ts';
-import { Problem, problemBody, problemResponse } from './problem.ts';
+import { createApp, responseOf } from './app.ts';
+import type { Service } from './context.ts';
+import { serveHot } from './hot-path.ts';
+import { Problem, problemAnswer, problemBody } from './problem.ts';
 
 const headersTimeoutMs = 10_000;
 const headerBytesMax = 16_384;
@@ -30,15 +32,16 @@ export interface Listener {
   closeNow(): void;
 }
 
-/** Serves the app. Slow and oversized requests are ended by the bounds of MT-15. @throws the error of `listen` */
+/** Serves the API. Slow and oversized requests are ended by the bounds of MT-15. @throws the error of `listen` */
 export function listen(
-  app: Hono,
+  service: Service,
   address: { host: string; port: number },
   bounds: { bodyTimeoutMs: number },
 ): Promise<Listener> {
-  const answerRequest = getRequestListener(app.fetch, { errorHandler: refuseUnreadable });
-  const serve = (request: IncomingMessage, response: ServerResponse): void =>
-    void answerRequest(request, response);
+  const answerRequest = getRequestListener(createApp(service).fetch, { errorHandler: refuseUnreadable });
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
+    if (!serveHot(request, response, service)) void answerRequest(request, response);
+  };
   const server = createServer(
     {
       headersTimeout: Math.min(headersTimeoutMs, bounds.bodyTimeoutMs),
@@ -65,6 +68,8 @@ export function listen(
     const answer = answers.get(socket);
     // What comes after a whole request does not take its answer away: its call may have run.
     if (answer?.req.complete && !answer.closed) answer.once('close', () => socket.destroy());
+    // A body that never came, for a request that was answered without it.
+    else if (answer?.writableEnded && !answer.req.complete) socket.destroy();
     else if (socket.writable && codeOf(error) !== 'ECONNRESET') refuse(socket, clientProblem(codeOf(error)));
     else socket.destroy();
   });
@@ -101,11 +106,13 @@ async function start(server: Server, { host, port }: { host: string; port: numbe
 
 /** The answer to a request whose target or Host header makes no URL. */
 const refuseUnreadable = (error: unknown): Response =>
-  problemResponse(
-    error instanceof RequestError
-      ? new Problem('invalid_request', 'the request target or the Host header is missing or cannot be read')
-      : new Problem('internal', 'callgate failed on this request'),
-    randomUUID(),
+  responseOf(
+    problemAnswer(
+      error instanceof RequestError
+        ? new Problem('invalid_request', 'the request target or the Host header is missing or cannot be read')
+        : new Problem('internal', 'callgate failed on this request'),
+      randomUUID(),
+    ),
   );
 
 const noProxy = new Problem('method_not_allowed', 'callgate is no proxy; send the request to it as it is', {

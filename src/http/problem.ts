@@ -1,4 +1,5 @@
 import { type ProblemCode, problemCodes } from '../core/errors.ts';
+import type { Answer } from './exchange.ts';
 
 /** What is wrong at one place of a request. */
 export interface ProblemError {
@@ -42,14 +43,13 @@ export function problemBody(problem: Problem, requestId: string): string {
 }
 
 /** A problem as the answer of a route. */
-export function problemResponse(problem: Problem, requestId: string): Response {
-  return new Response(problemBody(problem, requestId), {
-    status: problemCodes[problem.code].status,
-    headers: {
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-      ...problem.headers,
-    },
-  });
-}
+export const problemAnswer = (problem: Problem, requestId: string): Answer => ({
+  status: problemCodes[problem.code].status,
+  headers: {
+    'content-type': 'application/problem+json',
+    'cache-control': 'no-store',
+    'x-request-id': requestId,
+    ...problem.headers,
+  },
+  body: problemBody(problem, requestId),
+});

@@ -1,6 +1,7 @@
 import { type JsonValue, parseJson } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import type { Admission } from './admission.ts';
+import type { IncomingRequest } from './exchange.ts';
 import { Problem } from './problem.ts';
 
 const json = 'application/json';
@@ -9,7 +10,7 @@ const jsonRanges = [json, 'application/*', '*/*'];
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Refuses a request whose client does not take JSON (RFC 9110 12.5.1). */
-export function requireJsonAccepted(request: Request): void {
+export function requireJsonAccepted(request: IncomingRequest): void {
   const accept = request.headers.get('accept')?.trim();
   if (accept === undefined || accept === '' || accept === json) return;
   const ranges = accept.split(',').map((range) => {
@@ -26,7 +27,7 @@ export function requireJsonAccepted(request: Request): void {
  * their request has ended (RL-13), so that many large ones at once are refused and not a reason to run out of memory.
  */
 export async function withJson<T>(
-  request: Request,
+  request: IncomingRequest,
   bytesMax: number,
   admission: Admission,
   use: (body: JsonValue) => Promise<T>,
@@ -46,7 +47,7 @@ export async function withJson<T>(
 }
 
 /** Reads a request body as JSON, within all bounds. @throws Problem that says which bound, or where the text breaks */
-async function readJson(request: Request, bytesMax: number): Promise<JsonValue> {
+async function readJson(request: IncomingRequest, bytesMax: number): Promise<JsonValue> {
   const mediaType = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
   if (mediaType !== json && !/^application\/[\w.+-]+\+json$/.test(mediaType)) {
     throw new Problem('unsupported_media_type', `send the body as ${json}, with that Content-Type`);
@@ -73,7 +74,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-async function readBytes(request: Request, bytesMax: number): Promise<Uint8Array> {
+async function readBytes(request: IncomingRequest, bytesMax: number): Promise<Uint8Array> {
   const announced = request.headers.get('content-length');
   if (announced !== null && Number(announced) > bytesMax) throw tooLarge(bytesMax);
   try {
@@ -103,7 +104,7 @@ const noValues: Query<string> = () => [];
 
 /** Reads the query. Unknown and repeated parameters are refused: a misspelt one would silently change nothing. */
 export function readQuery<Name extends string>(
-  request: Request,
+  request: IncomingRequest,
   known: Readonly<Record<Name, 'one' | 'many'>>,
 ): Query<Name> {
   const start = request.url.indexOf('?');
@@ -142,7 +143,7 @@ export function choose<Word extends string>(
 }
 
 /** A header by which the caller names something of its own. */
-export function readNameHeader(request: Request, header: string): string | undefined {
+export function readNameHeader(request: IncomingRequest, header: string): string | undefined {
   const value = request.headers.get(header);
   if (value === null || value === '') return undefined;
   if (value.length > limits.idCharsMax) {

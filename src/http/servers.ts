@@ -3,10 +3,15 @@ import type { Registry } from '../tools/registry.ts';
 import type { ServerStatus } from '../upstream/settings.ts';
 import { authenticate, requireScope } from './authenticate.ts';
 import type { Service } from './context.ts';
+import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
 import { readQuery, requireJsonAccepted } from './request.ts';
 
 /** `GET /v1/servers`: every configured server, how it is, and what of it is withheld and why. */
-export async function getServers(request: Request, requestId: string, service: Service): Promise<Response> {
+export async function getServers(
+  request: IncomingRequest,
+  requestId: string,
+  service: Service,
+): Promise<Answer> {
   const actor = await authenticate(request, service, requestId);
   requireScope(actor, 'callgate:operate', service);
   requireJsonAccepted(request);
@@ -14,9 +19,7 @@ export async function getServers(request: Request, requestId: string, service: S
   const registry = service.dispatch.registry();
   const counts = countTools(registry);
   const servers = service.serverStatuses().map((status) => serverMember(status, registry, counts));
-  return new Response(JSON.stringify({ servers }), {
-    headers: { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': requestId },
-  });
+  return jsonAnswer({ servers }, requestId);
 }
 
 function countTools(registry: Registry): ReadonlyMap<string, number> {

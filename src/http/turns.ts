@@ -7,6 +7,7 @@ import { readCaller } from './caller.ts';
 import { outputOf, readRender, unreadableBody } from './calls.ts';
 import type { Service } from './context.ts';
 import { readFormat } from './declarations.ts';
+import type { Answer, IncomingRequest } from './exchange.ts';
 import { Problem } from './problem.ts';
 import { choose, readQuery, requireJsonAccepted, withJson } from './request.ts';
 
@@ -14,7 +15,11 @@ const orders: readonly Order[] = ['parallel', 'sequential'];
 const unknowns = ['answer', 'leave'] as const;
 
 /** `POST /v1/turns`: a whole model answer in, everything to append to the conversation out. */
-export async function postTurn(request: Request, requestId: string, service: Service): Promise<Response> {
+export async function postTurn(
+  request: IncomingRequest,
+  requestId: string,
+  service: Service,
+): Promise<Answer> {
   const actor = await authenticate(request, service, requestId);
   requireJsonAccepted(request);
   const query = readQuery(request, { format: 'one', order: 'one', unknown: 'one', render: 'one' });
@@ -46,7 +51,7 @@ export async function postTurn(request: Request, requestId: string, service: Ser
       'x-request-id': requestId,
       'callgate-revision': revision,
     };
-    return new Response(JSON.stringify(answer), { headers });
+    return { status: 200, headers, body: JSON.stringify(answer) };
   });
 }
 

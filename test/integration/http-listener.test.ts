@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Admission } from '../../src/http/admission.ts';
-import { createApp } from '../../src/http/app.ts';
 import { type Listener, listen } from '../../src/http/listener.ts';
 import { checkResponse } from '../support/contract.ts';
 import {
@@ -30,7 +29,7 @@ beforeEach(async () => {
     service: { limits: { bodyBytesMax: bytesMax, turnBytesMax: bytesMax, intentsMax: 64 } },
   });
   token = await mintToken('tools:lab:*');
-  listener = await listen(service.app, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 1_000 });
+  listener = await listen(service.service, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 1_000 });
 });
 
 // Whatever came before, the next request works, and nothing of callgate has failed.
@@ -234,8 +233,11 @@ describe('at the end', () => {
         });
     });
     const admission = new Admission();
-    const app = createApp({ ...service.service, admission });
-    const other = await listen(app, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 30_000 });
+    const other = await listen(
+      { ...service.service, admission },
+      { host: '127.0.0.1', port: 0 },
+      { bodyTimeoutMs: 30_000 },
+    );
     const socket = connect(Number(new URL(other.url).port), '127.0.0.1');
     const idle = connect(Number(new URL(other.url).port), '127.0.0.1');
     await once(idle, 'connect');
@@ -249,7 +251,7 @@ describe('at the end', () => {
   });
 
   test('a bound on bodies that is shorter than the one on headers is no fault', async () => {
-    const strict = await listen(service.app, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 1 });
+    const strict = await listen(service.service, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 1 });
     strict.closeNow();
     await strict.close();
   });
