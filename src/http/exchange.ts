@@ -10,10 +10,10 @@ export interface IncomingRequest {
   arrayBuffer(): Promise<ArrayBuffer | Uint8Array>;
 }
 
-/** What a route answers. */
+/** What a route answers. Its headers belong to this one answer: whoever writes it may add to them. */
 export interface Answer {
   readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Record<string, string>;
   readonly body: string | Uint8Array<ArrayBuffer> | null;
 }
 

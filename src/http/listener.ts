@@ -69,7 +69,7 @@ export function listen(
     // What comes after a whole request does not take its answer away: its call may have run.
     if (answer?.req.complete && !answer.closed) answer.once('close', () => socket.destroy());
     // A body that never came, for a request that was answered without it.
-    else if (answer?.writableEnded && !answer.req.complete) socket.destroy();
+    else if (codeOf(error) === 'ERR_HTTP_REQUEST_TIMEOUT' && answer?.writableEnded) socket.destroy();
     else if (socket.writable && codeOf(error) !== 'ECONNRESET') refuse(socket, clientProblem(codeOf(error)));
     else socket.destroy();
   });
