@@ -64,7 +64,8 @@ async function answer(socket: Socket, method = 'POST', path = '/v1/calls') {
   socket.setEncoding('utf8').on('data', (part) => {
     raw += part;
   });
-  await once(socket, 'close');
+  // Not `once`, which an EPIPE of the client's own would end: the answer may be there all the same.
+  await new Promise((resolve) => socket.once('close', resolve));
   const [head = '', ...rest] = raw.split('\r\n\r\n');
   const [statusLine = '', ...lines] = head.split('\r\n');
   const headers = new Headers(lines.map((line) => line.split(/: ?(.*)/s).slice(0, 2) as [string, string]));
