@@ -30,15 +30,43 @@ export function capResult(result: ToolResult, charsMax: number): ToolResult {
       isError,
     };
   };
-  if (isDeeperThan(structuredContent, limits.jsonDepthMax)) {
-    return leftOut(`nested deeper than ${limits.jsonDepthMax} levels`);
-  }
+  const leastChars = leastJsonChars(structuredContent, charsMax);
+  if (leastChars === undefined) return leftOut(`nested deeper than ${limits.jsonDepthMax} levels`);
+  if (leastChars > charsMax) return leftOut(`more than ${charsMax} characters`);
   const contentChars = charsOf(content);
   const structuredChars = shownChars(structuredContent, content, charsMax - contentChars);
   if (structuredChars > Math.max(charsMax - contentChars, charsMax / 2)) {
     return leftOut(`${structuredChars} characters`);
   }
   return { content: cutBlocks(content, charsMax - structuredChars), structuredContent, isError };
+}
+
+/**
+ * A lower bound of what `JSON.stringify` would write, counted no further than a little over `charsMax`; undefined for
+ * what is nested too deeply. A value of megabytes must not be written, or compared, only to be left out.
+ */
+function leastJsonChars(
+  value: unknown,
+  charsMax: number,
+  levels: number = limits.jsonDepthMax,
+): number | undefined {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 1;
+  if (levels === 0) return undefined;
+  let chars = 2;
+  const names = Array.isArray(value) ? undefined : Object.keys(value);
+  const size = names?.length ?? (value as readonly unknown[]).length;
+  for (let at = 0; at < size && chars <= charsMax; at += 1) {
+    const name = names?.[at];
+    const member =
+      name === undefined
+        ? (value as readonly unknown[])[at]
+        : (value as Readonly<Record<string, unknown>>)[name];
+    const memberChars = leastJsonChars(member, charsMax - chars, levels - 1);
+    if (memberChars === undefined) return undefined;
+    chars += memberChars + (name === undefined ? 0 : name.length + 3) + (at === 0 ? 0 : 1);
+  }
+  return chars;
 }
 
 /** What the structured content adds to an output: nothing where a text block says the same and stays whole. */

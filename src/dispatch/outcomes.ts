@@ -17,12 +17,11 @@ export function unknownTool(call: FunctionCall, caller: Caller, ports: DispatchP
   if (alias !== undefined && !ports.upstream.hasListed(alias) && hasGrantOn(caller.actor, alias)) {
     return failed('server_unavailable', ports.upstream.unavailability(alias), { details: { server: alias } });
   }
-  const visible = ports
-    .registry()
-    .near(name)
-    .filter((binding) => authorise(caller.actor, binding.target).allowed)
-    .map((binding) => binding.name);
-  const near = [...new Set(visible)].slice(0, limits.nearNamesMax);
+  const near: string[] = [];
+  for (const binding of new Set(ports.registry().near(name))) {
+    if (near.length === limits.nearNamesMax) break;
+    if (authorise(caller.actor, binding.target).allowed) near.push(binding.name);
+  }
   const hint =
     near.length > 0 ? `; did you mean ${near.join(' or ')}?` : '; call only tools that were declared to you';
   return failed('unknown_tool', `there is no tool named ${JSON.stringify(foreignText(name, 80))}${hint}`, {

@@ -14,6 +14,10 @@ import type { ServerPolicy } from './policy.ts';
 import type { Adjustment, Binding, ServerTools, ToolMember, WithheldBinding } from './registry.ts';
 import { type GatedSchema, gateInSteps } from './schema-gate.ts';
 import { compileValidator, type Validator } from './validator.ts';
+import { sizeWithin } from './value-size.ts';
+
+/** Values of structured content that is still checked; what is larger is not worth the time of all other calls. */
+const checkedOutputValuesMax = 100_000;
 
 /** The tools of one server, and what the next list of the same server can take over. */
 export interface BoundServer extends ServerTools {
@@ -92,7 +96,7 @@ function* bindTool(
   return ok({
     fingerprint: fingerprintOf(tool),
     binding: bindingOf(policy, tool, input.value, gatedOutput),
-    patterns: [...input.value.patterns, ...(gatedOutput?.patterns ?? [])],
+    patterns: [...input.value.patterns.keys(), ...(gatedOutput?.patterns.keys() ?? [])],
   });
 }
 
@@ -178,6 +182,8 @@ function outputRemarks(result: ToolResult, validator: Validator | undefined): re
   if (result.structuredContent === undefined) {
     return ['the tool promises structured content with its result and sent none'];
   }
+  if (sizeWithin(result.structuredContent, { values: checkedOutputValuesMax, chars: Infinity }) === undefined)
+    return [];
   const finding = validator(result.structuredContent)[0];
   return finding === undefined
     ? []

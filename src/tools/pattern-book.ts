@@ -1,5 +1,5 @@
-import { fail, ok, type Result } from '../core/result.ts';
-import { compilePattern, patternSize } from './pattern.ts';
+import { fail, type Result } from '../core/result.ts';
+import { compilePattern, type Pattern, patternSize } from './pattern.ts';
 
 /** What the patterns of all tools of one server may come to, each different one counted once (see `patternSize`). */
 export const serverPatternsSizeMax = 200_000;
@@ -9,16 +9,16 @@ export const serverPatternsSizeMax = 200_000;
  * before had it; patterns over the bound of the server are refused before they are compiled (SC-9).
  */
 export class PatternBook {
-  readonly #earlier: ReadonlyMap<string, Result<number, string>>;
-  readonly #checked = new Map<string, Result<number, string>>();
+  readonly #earlier: ReadonlyMap<string, Result<Pattern, string>>;
+  readonly #checked = new Map<string, Result<Pattern, string>>();
   #sizeLeft = serverPatternsSizeMax;
 
   constructor(earlier?: PatternBook) {
     this.#earlier = earlier === undefined ? new Map() : earlier.#checked;
   }
 
-  /** The steps that a character can cost in this pattern; the error is the reason why it cannot be used. */
-  check(source: string): Result<number, string> {
+  /** The compiled pattern; the error is the reason why it cannot be used. */
+  check(source: string): Result<Pattern, string> {
     const known = this.#checked.get(source);
     if (known !== undefined) return known;
     const size = patternSize(source);
@@ -34,7 +34,7 @@ export class PatternBook {
   }
 }
 
-function compile(source: string): Result<number, string> {
+function compile(source: string): Result<Pattern, string> {
   const pattern = compilePattern(source);
-  return pattern.ok ? ok(pattern.value.steps) : fail(`is a pattern that ${pattern.error}`);
+  return pattern.ok ? pattern : fail(`is a pattern that ${pattern.error}`);
 }

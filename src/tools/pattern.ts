@@ -8,6 +8,8 @@ export interface Pattern {
   readonly toString: () => string;
   /** Size of the compiled program: the upper bound of the steps that one character can cost. */
   readonly steps: number;
+  /** Compiles it anew at the next test, for a test that was interrupted may have left it in the middle of a step. */
+  readonly renew: () => void;
 }
 
 /**
@@ -17,8 +19,19 @@ export interface Pattern {
 export function compilePattern(source: string): Result<Pattern, string> {
   if (!isJavaScriptPattern(source)) return fail('is not a regular expression');
   try {
-    const compiled = RE2JS.compile(RE2JS.translateRegExp(spellForRe2(source)));
-    return ok({ test: (text) => compiled.test(text), toString: () => source, steps: compiled.programSize() });
+    const compile = (): RE2JS => RE2JS.compile(RE2JS.translateRegExp(spellForRe2(source)));
+    let compiled: RE2JS | undefined = compile();
+    return ok({
+      test: (text) => {
+        compiled ??= compile();
+        return compiled.test(text);
+      },
+      toString: () => source,
+      steps: compiled.programSize(),
+      renew: () => {
+        compiled = undefined;
+      },
+    });
   } catch {
     return fail(
       'cannot be matched in linear time (look-around, back-references, long property names) or is too large',

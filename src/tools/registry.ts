@@ -66,7 +66,7 @@ export interface Registry {
   readonly withheld: ReadonlyMap<string, readonly WithheldBinding[]>;
   /** Whole declared names only: never split, never guessed. */
   readonly find: (name: string) => Binding | undefined;
-  /** Bindings whose name a model may have meant. Only ever told, never run. */
+  /** Some bindings whose name a model may have meant. Only ever told, never run. */
   readonly near: (name: string) => readonly Binding[];
 }
 
@@ -119,13 +119,16 @@ const likenessesOf = (name: string): string[] =>
     ...new Set([fold(name), fold(name.split(/[.:/]/).at(-1) ?? ''), fold(name.split('__').at(-1) ?? '')]),
   ].filter(Boolean);
 
+/** Bindings that are kept for one likeness. A server can make all its names alike, and every hint would go over them. */
+const alikeMax = 20;
+
 function indexOfLikenesses(bindings: readonly Binding[]): ReadonlyMap<string, readonly Binding[]> {
   const index = new Map<string, Binding[]>();
   for (const binding of bindings) {
     for (const likeness of new Set([fold(binding.name), fold(binding.tool)])) {
       const alike = index.get(likeness);
       if (alike === undefined) index.set(likeness, [binding]);
-      else alike.push(binding);
+      else if (alike.length < alikeMax) alike.push(binding);
     }
   }
   return index;

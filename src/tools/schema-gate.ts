@@ -1,7 +1,7 @@
 import { ExactNumber, isJsonObject, type JsonObject, type JsonValue, pointerStep } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
-import { patternSize } from './pattern.ts';
+import { type Pattern, patternSize } from './pattern.ts';
 import { PatternBook } from './pattern-book.ts';
 import {
   type Dialect,
@@ -18,12 +18,12 @@ export interface GatedSchema {
   readonly dialect: Dialect;
   /** A copy without `$schema` and `$id`; an input schema has a root `type` and `properties`. */
   readonly schema: JsonObject;
-  /** Subschemas that one value can meet, every path through a `$ref` counted. */
+  /** Subschemas and names that one value can meet, every path through a `$ref` counted. */
   readonly cost: number;
-  /** Steps that one character of a string can cost in the patterns it can meet. */
+  /** Steps that one character of a string can cost in the patterns, formats and lengths it can meet. */
   readonly patternSteps: number;
-  /** Its patterns, each once. */
-  readonly patterns: readonly string[];
+  /** Its patterns by their source, compiled once for all tools of a server. */
+  readonly patterns: ReadonlyMap<string, Pattern>;
   /** Whether a `$ref` leads back to a schema around it, so that cost grows with the nesting of the arguments. */
   readonly isRecursive: boolean;
 }
@@ -33,14 +33,22 @@ export const schemaLimits = {
   /** Characters of the schema as compact JSON. */
   charsMax: 262_144,
   depthMax: 64,
-  /** ajv takes about 40 us to compile one subschema, and the whole process waits for it. */
-  subschemasMax: 2_000,
+  /** With those that are true or false, and with names that are required beside another one: each becomes code. */
+  subschemasMax: 1_000,
   costMax: 20_000,
   /** Length of a chain of schemas through `$ref`; ajv compiles it by recursion. */
   chainMax: 256,
   enumMembersMax: 10_000,
   /** Properties of one object. */
   propertiesMax: 1_000,
+  /** Names in one `required`. */
+  requiredMax: 1_000,
+  /** Names in one list of `dependentRequired` or `dependencies`; ajv takes time with the square of it. */
+  dependentMax: 100,
+  /** Names in all of these lists. */
+  namesMax: 10_000,
+  /** Subschemas and keywords, heavy ones counted more: about 50 us to compile, each, and the process waits for it. */
+  codeMax: 3_000,
   patternCharsMax: 1_000,
   /** Characters of all patterns of a schema. */
   patternsCharsMax: 10_000,
@@ -90,11 +98,27 @@ const tooLongChain = `lies at the end of a chain of more than ${schemaLimits.cha
 const tooManySteps = (pointer: string): Withheld =>
   new Withheld(pointer, `is a pattern of more than ${schemaLimits.patternStepsMax} instructions`);
 
+/** Keywords of which each use, or each subschema, takes several times as long to compile as others do. */
+const heavyKeywords: ReadonlySet<string> = new Set([
+  'oneOf',
+  'patternProperties',
+  'dependentSchemas',
+  'dependencies',
+  'propertyNames',
+  'uniqueItems',
+  'format',
+  '$ref',
+]);
+const heavyCode = 4;
+
+/** What a format counts for each character: most are patterns of JavaScript that go over the text a few times. */
+const formatSteps = 4;
+
 interface Node {
   readonly pointer: string;
   readonly here: Node[];
   readonly below: Node[];
-  readonly ownCost: number;
+  ownCost: number;
   patternSteps: number;
 }
 
@@ -107,6 +131,9 @@ class Gate {
   #root: JsonObject = {};
   #dialect: Dialect = '2020-12';
   #chars = 0;
+  #subschemaCount = 0;
+  #nameCount = 0;
+  #code = 0;
   #patternsChars = 0;
   #patternsSize = 0;
   #hasContains = false;
@@ -116,7 +143,8 @@ class Gate {
   readonly #anchors = new Map<string, JsonObject>();
   readonly #references: { readonly from: Node; readonly to: string }[] = [];
   readonly #patternPlaces: { readonly node: Node; readonly source: string; readonly pointer: string }[] = [];
-  readonly #patterns = new Set<string>();
+  readonly #sources = new Set<string>();
+  readonly #patterns = new Map<string, Pattern>();
   readonly #book: PatternBook;
 
   constructor(book: PatternBook) {
@@ -156,7 +184,7 @@ class Gate {
       dialect,
       schema: this.#root,
       ...effort,
-      patterns: [...this.#patterns],
+      patterns: this.#patterns,
       isRecursive: this.#isRecursive,
     };
   }
@@ -189,9 +217,7 @@ class Gate {
 
   /** Checks one subschema and all below it, and notes what it can reach. */
   #visit(schema: JsonObject, pointer: string, isInsideId: boolean): Node {
-    if (this.#nodes.size === schemaLimits.subschemasMax) {
-      throw new Withheld('', `has more than ${schemaLimits.subschemasMax} subschemas`);
-    }
+    if (pointer !== '') this.#countSubschemas(1);
     const keywords = subschemaKeywordsOf[this.#dialect];
     const members = Array.isArray(schema.enum) ? schema.enum.length : 0;
     const node: Node = { pointer, here: [], below: [], ownCost: 1 + members / 16, patternSteps: 0 };
@@ -203,7 +229,12 @@ class Gate {
       const [form, reach] = kind;
       const at = pointer + pointerStep(keyword);
       for (const [place, subschema] of this.#subschemas(value, form, at)) {
-        if (typeof subschema === 'boolean') continue;
+        if (heavyKeywords.has(keyword)) this.#countCode(heavyCode);
+        if (typeof subschema === 'boolean') {
+          this.#countSubschemas(1);
+          node.ownCost += 1;
+          continue;
+        }
         if (!isJsonObject(subschema)) throw new Withheld(place, 'is neither an object nor true nor false');
         const child = this.#visit(subschema, place, isInside);
         if (reach !== 'apart') node[reach].push(child);
@@ -212,14 +243,55 @@ class Gate {
     return node;
   }
 
+  #countSubschemas(count: number): void {
+    this.#subschemaCount += count;
+    if (this.#subschemaCount > schemaLimits.subschemasMax)
+      throw new Withheld('', `has more than ${schemaLimits.subschemasMax} subschemas`);
+    this.#countCode(count);
+  }
+
+  #countCode(amount: number): void {
+    this.#code += amount;
+    if (this.#code > schemaLimits.codeMax)
+      throw new Withheld('', 'takes too long to compile; it needs fewer subschemas and keywords');
+  }
+
+  #countNames(names: readonly JsonValue[], max: number, pointer: string): void {
+    if (names.length > max) throw new Withheld(pointer, `is a list of more than ${max} names`);
+    this.#nameCount += names.length;
+    if (this.#nameCount > schemaLimits.namesMax)
+      throw new Withheld(pointer, `brings the required names to more than ${schemaLimits.namesMax}`);
+  }
+
+  /** The names that must be there, or must be there beside another one; ajv makes code for each of the latter. */
+  #addNames(node: Node, schema: JsonObject): void {
+    if (Array.isArray(schema.required)) {
+      this.#countNames(schema.required, schemaLimits.requiredMax, node.pointer + pointerStep('required'));
+      node.ownCost += schema.required.length / 16;
+    }
+    for (const keyword of ['dependentRequired', 'dependencies']) {
+      const value = schema[keyword];
+      if (value === undefined || !isJsonObject(value)) continue;
+      for (const [name, names] of Object.entries(value)) {
+        if (!Array.isArray(names)) continue;
+        const at = node.pointer + pointerStep(keyword) + pointerStep(name);
+        this.#countNames(names, schemaLimits.dependentMax, at);
+        this.#countSubschemas(1 + names.length);
+        node.ownCost += 1 + names.length;
+      }
+    }
+  }
+
   /** @returns whether references below count from an `$id` that is not the root's. */
   #checkOwnKeywords(schema: JsonObject, node: Node, isInsideId: boolean): boolean {
     const { pointer } = node;
     const shapesHere = shapesOf[this.#dialect];
     for (const [keyword, value] of Object.entries(schema)) {
       const shape = shapesHere.get(keyword);
-      if (shape !== undefined && !shape[1](value))
-        throw new Withheld(pointer + pointerStep(keyword), `is not ${shape[0]}`);
+      if (shape === undefined) continue;
+      if (!shape[1](value)) throw new Withheld(pointer + pointerStep(keyword), `is not ${shape[0]}`);
+      const isHeavy = heavyKeywords.has(keyword) || (keyword === 'type' && Array.isArray(value));
+      this.#countCode(isHeavy ? 1 + heavyCode : 1);
     }
     for (const keyword of refusedKeywords) {
       if (Object.hasOwn(schema, keyword))
@@ -228,6 +300,9 @@ class Gate {
     if (Array.isArray(schema.enum) && schema.enum.length > schemaLimits.enumMembersMax) {
       throw new Withheld(pointer, `has an enum of more than ${schemaLimits.enumMembersMax} members`);
     }
+    this.#addNames(node, schema);
+    if (schema.format !== undefined) node.patternSteps += formatSteps;
+    if (schema.minLength !== undefined || schema.maxLength !== undefined) node.patternSteps += 1;
     if (typeof schema.pattern === 'string')
       this.#addPattern(node, schema.pattern, pointer + pointerStep('pattern'));
     if (isJsonObject(schema.patternProperties)) {
@@ -290,8 +365,8 @@ class Gate {
       );
     }
     this.#patternPlaces.push({ node, source, pointer });
-    if (this.#patterns.has(source)) return;
-    this.#patterns.add(source);
+    if (this.#sources.has(source)) return;
+    this.#sources.add(source);
     const size = patternSize(source);
     // Before it is compiled: one that counts to a million takes seconds.
     if (size - source.length > schemaLimits.patternStepsMax) throw tooManySteps(pointer);
@@ -306,10 +381,12 @@ class Gate {
 
   *#checkPatterns(): Generator<void> {
     for (const { node, source, pointer } of this.#patternPlaces) {
-      const steps = this.#book.check(source);
-      if (!steps.ok) throw new Withheld(pointer, steps.error);
-      if (steps.value > schemaLimits.patternStepsMax) throw tooManySteps(pointer);
-      node.patternSteps += steps.value;
+      const pattern = this.#book.check(source);
+      if (!pattern.ok) throw new Withheld(pointer, pattern.error);
+      const { steps } = pattern.value;
+      if (steps > schemaLimits.patternStepsMax) throw tooManySteps(pointer);
+      this.#patterns.set(source, pattern.value);
+      node.patternSteps += steps;
       yield;
     }
   }

@@ -1,5 +1,5 @@
 import { createContext, Script } from 'node:vm';
-import { _, Ajv, type KeywordDefinition, type Options, type ValidateFunction } from 'ajv';
+import { _, Ajv, type ErrorObject, type KeywordDefinition, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
@@ -7,22 +7,26 @@ import { canonicalJson, type JsonValue } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { foreignText } from '../core/text.ts';
 import { describeKind, findingsOf, type SchemaFinding } from './findings.ts';
-import { compilePattern } from './pattern.ts';
 import type { GatedSchema } from './schema-gate.ts';
 import type { Dialect } from './schema-keywords.ts';
+import { sizeWithin } from './value-size.ts';
 
 /** Says what is wrong with a value; nothing when it is valid. It must hold no `ExactNumber` (see `numericCopy`). */
 export type Validator = (value: JsonValue) => readonly SchemaFinding[];
 
 const validationLimits = {
   /** SC-9: what one validation may take. */
-  timeMaxMs: 100,
+  timeMaxMs: 50,
   /** Subschemas times values, up to which a validation needs no clock: at 50 ns each, 5 ms. */
   unguardedChecksMax: 100_000,
-  /** Pattern instructions times characters, likewise: at 13 ns each, 7 ms. */
+  /** Steps times characters, likewise: at 13 ns each, 7 ms. */
   unguardedPatternStepsMax: 500_000,
-  /** Cost of a schema that is compiled a second time to find all that is wrong; that takes 40 us per subschema. */
-  thoroughCostMax: 500,
+  /** Cost of a schema that is compiled a second time to find all that is wrong. */
+  thoroughCostMax: 100,
+  /** Subschemas times values of such a second look, for ajv keeps every error it finds. */
+  thoroughChecksMax: 5_000,
+  /** Errors of a second look; where there are more, the first one tells enough. */
+  thoroughErrorsMax: 1_000,
 } as const;
 
 /** `url` is no format of JSON Schema, and its pattern takes quadratic time. */
@@ -32,7 +36,7 @@ const { url: _url, ...formats } = fullFormats;
  * The options of every ajv (SC-7). None of them lets ajv change a value, fetch anything or read a reference in data;
  * the schema needs no meta-schema, for the gate has checked the shape of every keyword.
  */
-export const ajvOptions = (allErrors: boolean): Options => ({
+export const ajvOptions = (allErrors: boolean, patterns: GatedSchema['patterns']): Options => ({
   strict: false,
   allErrors,
   ownProperties: true,
@@ -45,17 +49,22 @@ export const ajvOptions = (allErrors: boolean): Options => ({
   messages: false,
   logger: false,
   // Optimising doubles the time to compile and gains less than a tool call can notice.
-  code: { regExp: re2, optimize: false },
+  code: { regExp: re2Of(patterns), optimize: false },
+  // Longer lists are run as a loop: code for each member takes 50 us to compile.
+  loopRequired: 4,
+  loopEnum: 4,
 });
 
-const re2 = Object.assign(
-  (source: string) => {
-    const pattern = compilePattern(source);
-    if (!pattern.ok) throw new Error(pattern.error);
-    return pattern.value;
-  },
-  { code: 'callgate.re2' },
-);
+/** Hands ajv the patterns that the gate has compiled. */
+const re2Of = (patterns: GatedSchema['patterns']) =>
+  Object.assign(
+    (source: string) => {
+      const pattern = patterns.get(source);
+      if (pattern === undefined) throw new Error('the schema has a pattern that the gate has not seen');
+      return pattern;
+    },
+    { code: 'callgate.re2' },
+  );
 
 const ajvOf: Readonly<Record<Dialect, (options: Options) => Ajv | Ajv2019 | Ajv2020>> = {
   'draft-07': (options) => new Ajv(options),
@@ -90,78 +99,86 @@ const ownKeywords: readonly KeywordDefinition[] = [
 ];
 
 /** Compiles a schema in an ajv of its own, so that no schema can reach or disturb another one (SC-6). */
-function compile({ dialect, schema }: GatedSchema, allErrors: boolean): ValidateFunction {
-  const ajv = ajvOf[dialect](ajvOptions(allErrors));
+function compile({ dialect, schema, patterns }: GatedSchema, allErrors: boolean): ValidateFunction {
+  const ajv = ajvOf[dialect](ajvOptions(allErrors, patterns));
   for (const keyword of ownKeywords) ajv.removeKeyword(keyword.keyword as string).addKeyword(keyword);
   return ajv.compile(schema);
 }
 
 /** Makes the validator of a gated schema. The error blames the schema, in one line. */
 export function compileValidator(gated: GatedSchema): Result<Validator, string> {
-  let first: ValidateFunction | undefined;
+  let first: ValidateFunction;
   let thorough: ValidateFunction | undefined;
   try {
     first = compile(gated, false);
+    // V8 translates the code at its first run, which may take longer than a validation may.
+    errorsOf(first, {});
   } catch (error) {
     return fail(
       `the schema cannot be compiled: ${foreignText(error instanceof Error ? error.message : '', 200)}`,
     );
   }
+  const renewPatterns = (): void => {
+    for (const pattern of gated.patterns.values()) pattern.renew();
+  };
 
   /** The first error is found fast; all of them are worth a second look only where that is cheap. */
-  const check = (judge: ValidateFunction, value: JsonValue, isShort: boolean): readonly SchemaFinding[] => {
-    if (judge(value)) return [];
-    const errors = judge.errors ?? [];
-    if (!isShort || gated.cost > validationLimits.thoroughCostMax) return findingsOf(errors, value);
+  const allErrors = (value: JsonValue, firstErrors: readonly ErrorObject[]): readonly ErrorObject[] => {
     thorough ??= compile(gated, true);
-    return findingsOf(thorough(value) ? errors : (thorough.errors ?? []), value);
+    const judge = thorough;
+    try {
+      const errors = withinTime(() => errorsOf(judge, value));
+      return errors.length > 0 && errors.length <= validationLimits.thoroughErrorsMax ? errors : firstErrors;
+    } catch {
+      renewPatterns();
+      return firstErrors;
+    }
+  };
+
+  const check = (value: JsonValue): readonly SchemaFinding[] => {
+    const checks = checksOf(gated, value);
+    const errors = checks === undefined ? withinTime(() => errorsOf(first, value)) : errorsOf(first, value);
+    if (errors.length === 0) return [];
+    const isWorthAll =
+      checks !== undefined &&
+      checks <= validationLimits.thoroughChecksMax &&
+      gated.cost <= validationLimits.thoroughCostMax;
+    return findingsOf(isWorthAll ? allErrors(value, errors) : errors, value);
   };
 
   return ok((value) => {
-    first ??= compile(gated, false);
-    const judge = first;
     try {
-      return isCheap(gated, value) ? check(judge, value, true) : withinTime(() => check(judge, value, false));
+      return check(value);
     } catch (error) {
-      // An interrupted pattern may be left in the middle of a step; the next call gets a new one.
-      first = undefined;
-      return [
-        {
-          path: '',
-          expected: isTimeout(error) ? fasterChecks : runnableSchema,
-          received: describeKind(value),
-        },
-      ];
+      renewPatterns();
+      const expected = isTimeout(error) ? fasterChecks : runnableSchema;
+      return [{ path: '', expected, received: describeKind(value) }];
     }
   });
+}
+
+/** What is wrong with a value. ajv would keep the errors until the next call, and so for every tool. */
+function errorsOf(judge: ValidateFunction, value: JsonValue): readonly ErrorObject[] {
+  const errors = judge(value) ? [] : (judge.errors ?? []);
+  judge.errors = null;
+  return errors;
 }
 
 const fasterChecks = `a value that can be checked in ${validationLimits.timeMaxMs} ms; try a smaller one`;
 const runnableSchema =
   'nothing else: the schema of the tool itself fails while it runs, so the value cannot be checked';
 
-/** Whether a validation is short whatever the value is. Recursive schemas can double their work on every level. */
-function isCheap({ cost, patternSteps, isRecursive }: GatedSchema, value: JsonValue): boolean {
-  const { values, chars } = sizeOf(value);
-  return (
-    !isRecursive &&
-    values * cost <= validationLimits.unguardedChecksMax &&
-    chars * patternSteps <= validationLimits.unguardedPatternStepsMax
-  );
-}
-
-/** Values, and characters of strings and names, in a value. */
-function sizeOf(value: JsonValue): { readonly values: number; readonly chars: number } {
-  if (typeof value === 'string') return { values: 1, chars: value.length };
-  if (typeof value !== 'object' || value === null) return { values: 1, chars: 0 };
-  let values = 1;
-  let chars = 0;
-  for (const [name, member] of Object.entries(value as Readonly<Record<string, JsonValue>>)) {
-    const size = sizeOf(member);
-    values += size.values;
-    chars += size.chars + name.length;
-  }
-  return { values, chars };
+/**
+ * Subschemas times values, where that and the steps in texts are few whatever the value is; undefined where not.
+ * Recursive schemas can double their work on every level.
+ */
+function checksOf({ cost, patternSteps, isRecursive }: GatedSchema, value: JsonValue): number | undefined {
+  if (isRecursive) return undefined;
+  const size = sizeWithin(value, {
+    values: validationLimits.unguardedChecksMax / cost,
+    chars: validationLimits.unguardedPatternStepsMax / patternSteps,
+  });
+  return size === undefined ? undefined : size.values * cost;
 }
 
 const guarded: { run: () => unknown } = { run: () => undefined };

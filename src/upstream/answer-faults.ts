@@ -1,6 +1,5 @@
 import {
   isJSONRPCErrorResponse,
-  isJSONRPCResultResponse,
   type JSONRPCMessage,
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js';
@@ -49,9 +48,27 @@ export function wellFormedAnswer(
     return (result === undefined || result === null) && isJSONRPCErrorResponse(answer) ? answer : undefined;
   }
   if (typeof result !== 'object' || result === null || Array.isArray(result)) return undefined;
-  const answer = { jsonrpc: '2.0' as const, id, result: result as Record<string, unknown> };
-  // Of all members of a result only `_meta` has a form; checking every answer with zod would double the cost.
-  return '_meta' in result && !isJSONRPCResultResponse(answer) ? undefined : answer;
+  return { jsonrpc: '2.0', id, result: knownMembers(result as Record<string, unknown>) };
+}
+
+/** All members that are read of any result. */
+const resultMembers: ReadonlySet<string> = new Set([
+  ...['content', 'structuredContent', 'isError', 'resultType'],
+  ...['tools', 'nextCursor'],
+  ...['protocolVersion', 'capabilities', 'serverInfo', 'instructions'],
+]);
+
+/** A million other members, or an odd `_meta`, would cost the SDK seconds or keep it from taking the answer at all. */
+function knownMembers(result: Record<string, unknown>): Record<string, unknown> {
+  if (hasOnlyKnownMembers(result)) return result;
+  const known: Record<string, unknown> = {};
+  for (const member of resultMembers) if (Object.hasOwn(result, member)) known[member] = result[member];
+  return known;
+}
+
+function hasOnlyKnownMembers(result: Readonly<Record<string, unknown>>): boolean {
+  for (const member in result) if (!resultMembers.has(member)) return false;
+  return true;
 }
 
 const head =

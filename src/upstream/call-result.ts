@@ -2,6 +2,11 @@ import type { JsonValue } from '../core/json.ts';
 import type { ContentBlock, ToolResult } from '../core/outcome.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 
+/** Content blocks of one result. */
+const blocksMax = 1_000;
+/** Members of one block; MCP knows ten. */
+const blockMembersMax = 100;
+
 /** Why an answer to `tools/call` is not a result. */
 export type ResultFault =
   | { readonly kind: 'input_required' }
@@ -18,15 +23,26 @@ export function readCallResult(answer: Readonly<Record<string, unknown>>): Resul
   if (!Array.isArray(content))
     return fail({ kind: 'malformed', reason: 'the content of its result is not a list' });
   return ok({
-    content: content.map(readBlock),
+    content: readBlocks(content),
     // Any JSON value, null and false included (2026-07-28); what was not sent stays absent.
     structuredContent: answer.structuredContent as JsonValue | undefined,
     isError: answer.isError === true,
   });
 }
 
+/** A flood of blocks is cut before anything is done with each of them. */
+function readBlocks(blocks: readonly unknown[]): readonly ContentBlock[] {
+  const kept = blocks.slice(0, blocksMax).map(readBlock);
+  const missing = blocks.length - kept.length;
+  return missing === 0 ? kept : [...kept, { type: 'text', text: `[${missing} more content blocks cut]` }];
+}
+
 /** A block that is not one keeps its place in the list; the rendering names it like any kind that it does not know. */
 const readBlock = (block: unknown): ContentBlock => (isBlock(block) ? block : { type: 'unknown' });
 
 const isBlock = (block: unknown): block is ContentBlock =>
-  typeof block === 'object' && block !== null && 'type' in block && typeof block.type === 'string';
+  typeof block === 'object' &&
+  block !== null &&
+  'type' in block &&
+  typeof block.type === 'string' &&
+  Object.keys(block).length <= blockMembersMax;

@@ -13,6 +13,7 @@ import { CallChannel, CallTimeout } from './call-channel.ts';
 import { readCallResult } from './call-result.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import { type CallFault, classifyFault, httpFault, inputRequired, malformed, rpcErrorCode } from './fault.ts';
+import { floodReason } from './flood-watch.ts';
 import type { HttpFetch } from './http-fetch.ts';
 import type { ServerSettings } from './settings.ts';
 import { StdioTransport } from './stdio-transport.ts';
@@ -69,9 +70,6 @@ export class Connection {
       this.#calls?.end();
       this.#lose(this.#endReason());
     };
-    this.#client.fallbackNotificationHandler = async ({ method }) => {
-      if (method === 'notifications/tools/list_changed') deps.onToolsChanged();
-    };
     if (settings.transport.kind === 'stdio') {
       const { command, args, env, cwd } = settings.transport;
       const { alias, resultBytesMax: messageBytesMax, stopGraceMs } = settings;
@@ -102,8 +100,10 @@ export class Connection {
       headers,
       connectTimeoutMs: this.#settings.connectTimeoutMs,
       messageBytesMax: this.#settings.resultBytesMax,
+      callsMax: this.#settings.concurrencyMax,
       onMessage: (message) => transport.onmessage?.(message),
       onSessionLost: () => this.#lose('the server no longer knows the session'),
+      onFlood: () => this.#lose(floodReason),
       onGap: () => this.#deps.onToolsChanged(),
     });
     const transport = new StreamableHTTPClientTransport(url, { fetch: fetch.fetch });
@@ -140,6 +140,7 @@ export class Connection {
       if (this.#closing !== undefined) throw new Error('the connection was closed while it opened');
       const observed = this.#observed();
       await this.#client.connect(observed, { timeout: neverMs });
+      this.#takeNotices(observed);
       this.#calls = new CallChannel(observed);
       this.#isOpen = true;
       return undefined;
@@ -162,6 +163,19 @@ export class Connection {
       setProtocolVersion?.(negotiated);
     };
     return transport;
+  }
+
+  /**
+   * Takes the one notice that matters past the client, whose way with notifications is too dear for a flood of them.
+   * What came before this has no meaning yet: the first list is read after it.
+   */
+  #takeNotices(transport: Transport): void {
+    const others = transport.onmessage;
+    transport.onmessage = (message, extra) => {
+      const isNotice = 'method' in message && message.method === 'notifications/tools/list_changed';
+      if (isNotice) this.#deps.onToolsChanged();
+      else others?.(message, extra);
+    };
   }
 
   /** Sends one `tools/call`; `remainingMs` is what is left of the call's time. @throws never */
@@ -249,6 +263,7 @@ export class Connection {
 
   #endReason(): string {
     if (this.#stdio === undefined) return 'the connection ended';
+    if (this.#stdio.breach !== undefined) return this.#stdio.breach;
     return this.exitCode === undefined
       ? 'its process ended'
       : `its process ended (exit code ${this.exitCode})`;

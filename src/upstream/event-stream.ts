@@ -1,4 +1,5 @@
 import { StringDecoder } from 'node:string_decoder';
+import { TextGatherer } from './text-gatherer.ts';
 
 /** One event of a server-sent event stream (WHATWG HTML, 9.2). */
 export interface ServerEvent {
@@ -21,12 +22,10 @@ export class EventStream {
   readonly #charsMax: number;
   readonly #onEvent: (event: ServerEvent) => void;
   readonly #decoder = new StringDecoder('utf8');
-  /** The unfinished line, in pieces so that a long one is joined once. */
-  #pieces: string[] = [];
-  #piecesChars = 0;
+  readonly #unfinished = new TextGatherer();
   #endsWithReturn = false;
-  #data: string[] = [];
-  #dataChars = 0;
+  readonly #data = new TextGatherer();
+  #hasData = false;
   #id: string | undefined;
   #type = '';
   #retryMs: number | undefined;
@@ -47,20 +46,14 @@ export class EventStream {
     const lines = text.split(/\r\n|\n|\r/);
     const unfinished = lines.pop() ?? '';
     for (const line of lines) {
-      if (this.#piecesChars === 0) this.#line(line);
+      if (this.#unfinished.chars === 0) this.#line(line);
       else {
-        this.#pieces.push(line);
-        const whole = this.#pieces.join('');
-        this.#pieces = [];
-        this.#piecesChars = 0;
-        this.#line(whole);
+        this.#unfinished.add(line);
+        this.#line(this.#unfinished.take());
       }
     }
-    if (unfinished !== '') {
-      this.#pieces.push(unfinished);
-      this.#piecesChars += unfinished.length;
-    }
-    if (this.#piecesChars + this.#dataChars > this.#charsMax) throw new EventTooLarge();
+    if (unfinished !== '') this.#unfinished.add(unfinished);
+    if (this.#unfinished.chars + this.#data.chars > this.#charsMax) throw new EventTooLarge();
   }
 
   #line(line: string): void {
@@ -73,9 +66,11 @@ export class EventStream {
     const field = colon === -1 ? line : line.slice(0, colon);
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1);
     if (field === 'data') {
-      this.#data.push(value);
-      this.#dataChars += value.length;
-      if (this.#dataChars > this.#charsMax) throw new EventTooLarge();
+      // The line feed counts: lines without a value must not be free.
+      if (this.#hasData) this.#data.add('\n');
+      this.#data.add(value);
+      this.#hasData = true;
+      if (this.#data.chars > this.#charsMax) throw new EventTooLarge();
     } else if (field === 'event') this.#type = value;
     else if (field === 'id' && !value.includes('\0')) this.#id = value;
     else if (field === 'retry' && /^\d+$/.test(value)) this.#retryMs = Number(value);
@@ -85,12 +80,11 @@ export class EventStream {
     const event = {
       id: this.#id,
       type: this.#type === '' ? 'message' : this.#type,
-      data: this.#data.join('\n'),
+      data: this.#data.take(),
       retryMs: this.#retryMs,
     };
-    const isEmpty = this.#data.length === 0 && this.#id === undefined && this.#retryMs === undefined;
-    this.#data = [];
-    this.#dataChars = 0;
+    const isEmpty = !this.#hasData && this.#id === undefined && this.#retryMs === undefined;
+    this.#hasData = false;
     this.#id = undefined;
     this.#type = '';
     this.#retryMs = undefined;

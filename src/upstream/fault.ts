@@ -2,10 +2,10 @@ import type { OutcomeCode } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import type { Redact } from '../core/redact.ts';
-import { foreignText } from '../core/text.ts';
 import { localFault } from './answer-faults.ts';
 import { NotSentError } from './batch-writer.ts';
 import { CallTimeout, ConnectionEnded } from './call-channel.ts';
+import { shown } from './shown.ts';
 
 /**
  * What this process itself saw go wrong in an exchange over HTTP.
@@ -136,7 +136,7 @@ export function classifyFault(error: unknown, facts: CallFacts): CallFault {
   return serverError(
     alias,
     code,
-    foreignText(facts.redact(messageOf(error, code)), limits.foreignMessageCharsMax),
+    shown(messageOf(error, code), facts.redact, limits.foreignMessageCharsMax) || '(no text)',
   );
 }
 

@@ -1,16 +1,20 @@
 import type { Dispatcher } from 'undici';
 import { HttpFault } from './fault.ts';
+import { readFairly } from './read-fairly.ts';
 
 /** Bytes of a body that is only looked at for a code. */
 const errorBodyBytesMax = 65_536;
+/** How long a body that nobody wants may take to its end. */
+const drainMs = 1_000;
 
 export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null;
 
 export const oversize = (): HttpFault => new HttpFault('oversize', 'its answer is larger than the limit');
 
-/** Reads a body away that nobody wants, so that its connection can be used again; a long one is broken off. */
-export const drain = (body: Dispatcher.ResponseData['body']): void => void body.dump().catch(() => {});
+/** Reads a body away that nobody wants, so that its connection can be used again; a long or slow one is broken off. */
+export const drain = (body: Dispatcher.ResponseData['body']): void =>
+  void body.dump({ limit: errorBodyBytesMax, signal: AbortSignal.timeout(drainMs) }).catch(() => {});
 
 /** The media type of a response, without its parameters. */
 export function mediaType({ headers }: Dispatcher.ResponseData): string | undefined {
@@ -21,22 +25,28 @@ export function mediaType({ headers }: Dispatcher.ResponseData): string | undefi
 /** The text of a body, read no further than its bound. */
 export function readBody({ headers, body }: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    // One buffer that doubles: a list of chunks of one byte each would take a hundred times their room.
+    let gathered = Buffer.alloc(0);
     let bytes = 0;
-    const take = (length: number): void => {
-      bytes += length;
-      if (bytes <= bytesMax) return;
+    const refuse = (): void => {
       reject(oversize());
       body.destroy();
     };
     body.once('error', reject);
-    body.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      take(chunk.length);
+    readFairly(body, (chunk) => {
+      const total = bytes + chunk.length;
+      if (total > bytesMax) return refuse();
+      if (total > gathered.length) {
+        const grown = Buffer.allocUnsafeSlow(Math.min(bytesMax, Math.max(total, 2 * gathered.length)));
+        gathered.copy(grown, 0, 0, bytes);
+        gathered = grown;
+      }
+      chunk.copy(gathered, bytes);
+      bytes = total;
     });
-    body.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    body.once('end', () => resolve(gathered.toString('utf8', 0, bytes)));
     // A length that was announced spares the wait for the first byte too many.
-    if (Number(headers['content-length']) > bytesMax) take(Number(headers['content-length']));
+    if (Number(headers['content-length']) > bytesMax) refuse();
   });
 }
 

@@ -5,7 +5,10 @@ import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { wellFormedAnswer } from './answer-faults.ts';
 import { EventStream, EventTooLarge } from './event-stream.ts';
 import { HttpFault } from './fault.ts';
+import { FloodWatch } from './flood-watch.ts';
 import { drain, errorCodeIn, isRecord, mediaType, oversize, readBody } from './http-body.ts';
+import { readFairly } from './read-fairly.ts';
+import { ServerRequests } from './server-requests.ts';
 
 /** What the fetch of one HTTP connection needs to know. */
 export interface HttpFetchOptions {
@@ -14,10 +17,14 @@ export interface HttpFetchOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly connectTimeoutMs: number;
   readonly messageBytesMax: number;
+  /** Calls that run at the same time. */
+  readonly callsMax: number;
   /** Takes each message that is not the answer to a request: notifications, requests of the server. */
   readonly onMessage: (message: JSONRPCMessage) => void;
   /** The server no longer knows the session of this connection. */
   readonly onSessionLost: () => void;
+  /** The server sends messages that nobody asked for without end. */
+  readonly onFlood: () => void;
   /** The stream for messages of the server had a gap, or is gone: some may have been missed (O27). */
   readonly onGap: () => void;
 }
@@ -26,8 +33,13 @@ type Body = Dispatcher.ResponseData['body'];
 type OutgoingHeaders = Readonly<Record<string, string>>;
 
 /** How long a server may keep an answer's stream open after the answer. */
-const afterAnswerMs = 1_000;
-const resumeWaitMs = { usual: 1_000, max: 30_000 } as const;
+const afterAnswerMs = 250;
+const resumeWaitMs = { min: 250, usual: 1_000, max: 30_000 } as const;
+/** Messages to which no answer belongs (replies to the server, cancellations) that the server has yet to take. */
+const notesMax = 8;
+const noteMs = 5_000;
+/** Connections beside those of calls and notes: the listening stream, a tool list, a ping, the farewell. */
+const otherConnectionsMax = 4;
 /** A stream that lasted this long was a good one: the gaps before the next tries start small again. */
 const goodStreamMs = 60_000;
 
@@ -58,6 +70,9 @@ export class HttpFetch {
   /** One per request that waits for its answer, by request id. */
   readonly #exchanges = new Map<unknown, AbortController>();
   readonly #closing = new AbortController();
+  readonly #serverRequests = new ServerRequests(notesMax);
+  readonly #flood = new FloodWatch();
+  #notes = 0;
   #isListening = false;
 
   constructor(options: HttpFetchOptions) {
@@ -73,6 +88,7 @@ export class HttpFetch {
             callback(error, null);
           } else callback(null, socket);
         }),
+      connections: options.callsMax + notesMax + otherConnectionsMax,
       // Deadlines are the caller's; undici's own would end every call and stream after five minutes.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -124,12 +140,25 @@ export class HttpFetch {
     }
     if (method === 'notifications/cancelled') this.#exchanges.get(params.requestId)?.abort();
     try {
-      const response = await this.#request('POST', headers, body);
-      if (response.statusCode >= 300) throw await this.#statusFault(response, headers);
-      drain(response.body);
+      await this.#note(headers, body);
       return accepted();
     } catch (error) {
       throw this.#faultOf(error);
+    } finally {
+      if (method === undefined) this.#serverRequests.answered(id);
+    }
+  }
+
+  /** Sends what has no answer. A server that takes none of it any more does not get the rest either. */
+  async #note(headers: OutgoingHeaders, body: string): Promise<void> {
+    if (this.#notes >= notesMax) return;
+    this.#notes += 1;
+    try {
+      const response = await this.#request('POST', headers, body, AbortSignal.timeout(noteMs));
+      if (response.statusCode >= 300) throw await this.#statusFault(response, headers);
+      drain(response.body);
+    } finally {
+      this.#notes -= 1;
     }
   }
 
@@ -218,15 +247,20 @@ export class HttpFetch {
       };
       const follow = async (): Promise<void> => {
         let stream = body;
-        let waitMs: number = resumeWaitMs.usual;
+        let retryMs: number = resumeWaitMs.usual;
+        let gapMs: number = resumeWaitMs.min;
+        let lastId: string | undefined;
         for (;;) {
           const end = await this.#follow(stream, onMessage);
           if (isAnswered) return;
           // Without an event id there is nothing to ask for: the answer is lost with the stream.
           if (end.lastId === undefined)
             throw end.error ?? new HttpFault('cut', 'its answer ended before the result');
-          waitMs = Math.min(end.retryMs ?? waitMs, resumeWaitMs.max);
-          await sleep(waitMs, undefined, { signal });
+          retryMs = end.retryMs ?? retryMs;
+          // A stream that brings nothing new is asked for less and less often, whatever the server says.
+          gapMs = end.lastId === lastId ? 2 * gapMs : resumeWaitMs.min;
+          lastId = end.lastId;
+          await sleep(Math.min(Math.max(retryMs, gapMs), resumeWaitMs.max), undefined, { signal });
           stream = await this.#resume(headers, end.lastId, signal);
         }
       };
@@ -236,7 +270,14 @@ export class HttpFetch {
 
   /** Hands on what the server says on its own. Answers to nobody are dropped: the SDK would log them whole. */
   #deliver(message: unknown): void {
-    if (isRecord(message) && 'method' in message) this.#options.onMessage(message as JSONRPCMessage);
+    if (this.#flood.note()) this.#options.onFlood();
+    if (!isRecord(message) || !this.#serverRequests.admit(message)) return;
+    try {
+      this.#options.onMessage(message as JSONRPCMessage);
+    } catch {
+      // What the receiver cannot take, nested too deeply for instance, must not cost the answer beside it.
+      this.#serverRequests.answered(message.id);
+    }
   }
 
   async #resume(headers: OutgoingHeaders, lastId: string, signal: AbortSignal): Promise<Body> {
@@ -257,7 +298,7 @@ export class HttpFetch {
         if (event.data !== '' && event.type === 'message') onMessage(parseMessage(event.data), body);
       });
       let error: unknown;
-      body.on('data', (chunk: Buffer) => {
+      readFairly(body, (chunk) => {
         try {
           stream.push(chunk);
         } catch (fault) {

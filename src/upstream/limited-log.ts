@@ -22,7 +22,8 @@ export class LimitedLog {
     this.#nowMs = nowMs;
   }
 
-  write(level: 'info' | 'warn', event: string, fields: EventFields): void {
+  /** @param fields made only for a line that is written */
+  write(level: 'info' | 'warn', event: string, fields: () => EventFields): void {
     const now = this.#nowMs();
     let window = this.#windows.get(event);
     if (window === undefined || now - window.startedMs >= 1000) {
@@ -37,7 +38,7 @@ export class LimitedLog {
     window.lines += 1;
     const { suppressed } = window;
     window.suppressed = 0;
-    this.#log[level](event, suppressed === 0 ? fields : { ...fields, suppressed });
+    this.#log[level](event, suppressed === 0 ? fields() : { ...fields(), suppressed });
   }
 
   /** Tells the counts that no further line has told. */

@@ -1,51 +1,65 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { Redact } from '../core/redact.ts';
-import { printable, truncate } from '../core/text.ts';
+import { lookedAtChars, shown } from './shown.ts';
 
 const lineCharsMax = 2_000;
-/** More than is shown, so that a secret lying across the cut is redacted before it is cut. */
-const rawLineCharsMax = 2 * lineCharsMax;
+/** One more than is looked at, so that it is still known that the line was longer. */
+const rawLineCharsMax = lookedAtChars(lineCharsMax) + 1;
+const linesMax = 200;
 const tailCharsMax = 32_768;
 
-/** Keeps the last lines of a child's stderr: redacted, printable, and within a few tens of kilobytes (MT-9). */
+/**
+ * Keeps the last lines of a child's stderr within a few tens of kilobytes (MT-9). They are redacted and made printable
+ * when somebody looks: most are never looked at.
+ */
 export class StderrTail {
   readonly #redact: Redact;
-  readonly #onLine: (line: string) => void;
+  readonly #onLine: (show: () => string) => void;
   readonly #decoder = new StringDecoder('utf8');
-  readonly #lines: string[] = [];
-  #chars = 0;
+  #lines: readonly string[] = [];
   #partial = '';
 
-  constructor(redact: Redact, onLine: (line: string) => void) {
+  /** @param onLine takes each line, and a way to make it fit to be shown */
+  constructor(redact: Redact, onLine: (show: () => string) => void) {
     this.#redact = redact;
     this.#onLine = onLine;
   }
 
   push(chunk: Buffer): void {
-    const pieces = this.#decoder.write(chunk).split('\n');
-    for (const [index, piece] of pieces.entries()) {
-      if (index > 0) this.#endLine();
-      const room = rawLineCharsMax - this.#partial.length;
-      if (room > 0) this.#partial += piece.slice(0, room);
-    }
+    const pieces = (this.#partial + this.#decoder.write(chunk)).split('\n');
+    this.#partial = (pieces.pop() ?? '').slice(0, rawLineCharsMax);
+    this.#add(pieces);
   }
 
   /** Takes the line that the child did not finish. */
   end(): void {
-    this.#endLine();
-  }
-
-  lines(): string[] {
-    return [...this.#lines];
-  }
-
-  #endLine(): void {
-    const line = truncate(printable(this.#redact(this.#partial)).trimEnd(), lineCharsMax);
+    const last = this.#partial;
     this.#partial = '';
-    if (line === '') return;
-    this.#lines.push(line);
-    this.#chars += line.length;
-    while (this.#chars > tailCharsMax) this.#chars -= this.#lines.shift()?.length ?? 0;
-    this.#onLine(line);
+    this.#add([last]);
+  }
+
+  /** Redacted and printable. */
+  lines(): string[] {
+    const lines: string[] = [];
+    let chars = 0;
+    for (const raw of this.#lines.toReversed()) {
+      const line = this.#shown(raw);
+      chars += line.length;
+      if (chars > tailCharsMax) break;
+      if (line !== '') lines.unshift(line);
+    }
+    return lines;
+  }
+
+  #add(pieces: readonly string[]): void {
+    const lines = pieces.filter((piece) => piece.trim() !== '');
+    if (lines.length === 0) return;
+    for (const line of lines) this.#onLine(() => this.#shown(line));
+    const newest = lines.slice(-linesMax).map((line) => line.slice(0, rawLineCharsMax));
+    this.#lines = [...this.#lines, ...newest].slice(-linesMax);
+  }
+
+  #shown(raw: string): string {
+    return shown(raw, this.#redact, lineCharsMax);
   }
 }

@@ -2,12 +2,15 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
 import type { EventFields, EventLog } from '../core/events.ts';
 import type { Redact } from '../core/redact.ts';
-import { printable, truncate } from '../core/text.ts';
 import { edgeId, faultAnswer, wellFormedAnswer } from './answer-faults.ts';
 import { BatchWriter, NotSentError } from './batch-writer.ts';
 import { type ChildGroup, type ChildSettings, type ExitStatus, spawnGroup } from './child-process.ts';
+import { FloodWatch, floodReason } from './flood-watch.ts';
 import { LimitedLog } from './limited-log.ts';
 import { LineSplitter } from './line-splitter.ts';
+import { readFairly } from './read-fairly.ts';
+import { ServerRequests } from './server-requests.ts';
+import { shown } from './shown.ts';
 import { StderrTail } from './stderr-tail.ts';
 
 export interface StdioSettings extends ChildSettings {
@@ -21,6 +24,8 @@ export interface StdioSettings extends ChildSettings {
 }
 
 const noiseCharsMax = 200;
+/** Requests of the server that wait for the answer of callgate. */
+const unansweredMax = 100;
 /** How long an ended child's pipes may stay open: what it wrote is in them already, only a stray heir holds them. */
 const drainMsMax = 250;
 const openBrace = 0x7b;
@@ -38,6 +43,11 @@ export class StdioTransport implements Transport {
   readonly #log: LimitedLog;
   readonly #stderr: StderrTail;
   readonly #pending = new Set<RequestId>();
+  readonly #requests = new ServerRequests(unansweredMax);
+  readonly #flood = new FloodWatch();
+  /** The newest numeric id that was sent: every later one belongs to nothing. */
+  #newestId = -1;
+  #breach: string | undefined;
   #group: ChildGroup | undefined;
   #writer: BatchWriter | undefined;
   #starting: Promise<void> | undefined;
@@ -52,9 +62,10 @@ export class StdioTransport implements Transport {
   constructor(settings: StdioSettings) {
     this.#settings = settings;
     this.#log = new LimitedLog(settings.log);
-    this.#stderr = new StderrTail(settings.redact, (text) =>
-      this.#log.write('info', 'server.stderr', { server: settings.alias, text }),
-    );
+    this.#stderr = new StderrTail(settings.redact, (show) => {
+      this.#noteUnasked();
+      this.#log.write('info', 'server.stderr', () => ({ server: settings.alias, text: show() }));
+    });
   }
 
   get pid(): number | undefined {
@@ -64,6 +75,11 @@ export class StdioTransport implements Transport {
   /** How the direct child ended; undefined while it lives. */
   get exitStatus(): ExitStatus | undefined {
     return this.#group?.exitStatus;
+  }
+
+  /** What the server did that ended the connection from this side. */
+  get breach(): string | undefined {
+    return this.#breach;
   }
 
   /** The last lines of stderr, redacted and printable. For operators, not for models. */
@@ -87,16 +103,16 @@ export class StdioTransport implements Transport {
     this.#writer = new BatchWriter(stdin);
     const splitter = new LineSplitter(this.#settings.messageBytesMax, {
       onLine: (line) => this.#onLine(line),
-      onOverflow: (head) => this.#onOverflow(head),
-      onOversizeLine: ({ head, tail }) => this.#failOversize(edgeId(head, tail)),
+      onOverflow: (head) => this.#guarded(() => this.#onOverflow(head)),
+      onOversizeLine: ({ head, tail }) => this.#guarded(() => this.#failOversize(edgeId(head, tail))),
     });
-    stdout.on('data', (chunk: Buffer) => splitter.push(chunk));
+    readFairly(stdout, (chunk) => splitter.push(chunk));
     stdout.on('end', () => {
       splitter.end();
       this.#onBroken('the server has closed its output');
     });
     // Read always: a full pipe would block the server in its own write (O12).
-    stderr.on('data', (chunk: Buffer) => this.#stderr.push(chunk));
+    readFairly(stderr, (chunk) => this.#guarded(() => this.#stderr.push(chunk)));
     stdin.on('close', () => this.#onBroken('the server has closed its input'));
     for (const stream of [stdin, stdout, stderr]) stream.on('error', (error) => this.onerror?.(error));
     group.child.on('exit', () => this.#onBroken('the server process has ended'));
@@ -113,7 +129,8 @@ export class StdioTransport implements Transport {
       return Promise.reject(new NotSentError('the message cannot be written as JSON', { cause }));
     }
     this.#notePending(message);
-    return this.#writer.send(text);
+    const written = this.#writer.send(text);
+    return 'method' in message ? written : written.finally(() => this.#requests.answered(message.id));
   }
 
   /** Ends the whole process group within the grace; resolves when it is empty, or nothing more can be done. */
@@ -173,6 +190,7 @@ export class StdioTransport implements Transport {
     if (!('method' in message)) return;
     if ('id' in message) {
       this.#pending.add(message.id);
+      if (typeof message.id === 'number') this.#newestId = Math.max(this.#newestId, message.id);
     } else if (message.method === 'notifications/cancelled') {
       const { requestId } = message.params ?? {};
       if (typeof requestId === 'number' || typeof requestId === 'string') this.#pending.delete(requestId);
@@ -180,58 +198,91 @@ export class StdioTransport implements Transport {
   }
 
   #onLine(line: string): void {
-    const value = parseMessage(line);
-    if (value === undefined) {
-      if (line.trim() !== '') this.#warn('server.stdout_noise', { text: this.#shown(line) });
-      return;
-    }
-    const { id } = value;
-    if ('method' in value && !('result' in value) && !('error' in value)) {
-      this.#deliver(value as unknown as JSONRPCMessage);
-    } else if ((typeof id === 'number' || typeof id === 'string') && this.#pending.delete(id)) {
-      const answer = wellFormedAnswer(id, value);
-      if (answer === undefined) this.#warn('server.answer_malformed', { id });
-      this.#deliver(answer ?? faultAnswer(id, 'malformed_answer'));
-    } else {
-      // The id is compared with its type: the SDK's client would take "7" for 7, and null for 0.
-      this.#warn('server.answer_unmatched', { id: this.#shown(String(id)) });
+    // Without `#guarded`, whose closure for each line would be the dearest part of it.
+    try {
+      this.#take(line, parseMessage(line));
+    } catch (error) {
+      this.#tellError(error);
     }
   }
 
+  #take(line: string, value: Record<string, unknown> | undefined): void {
+    const id = value?.id;
+    if (value !== undefined && 'method' in value && !('result' in value) && !('error' in value)) {
+      this.#noteUnasked();
+      if (this.#requests.admit(value)) this.onmessage?.(value as unknown as JSONRPCMessage);
+      else if (value.id !== undefined)
+        this.#warn('server.request_dropped', () => ({ method: this.#shown(nameOf(value.method)) }));
+    } else if (value !== undefined && isRequestId(id) && this.#pending.delete(id)) {
+      const answer = wellFormedAnswer(id, value);
+      if (answer === undefined) this.#warn('server.answer_malformed', () => ({ id }));
+      this.onmessage?.(answer ?? faultAnswer(id, 'malformed_answer'));
+    } else {
+      this.#noteUnasked();
+      if (value !== undefined) this.#onStrayAnswer(id);
+      else if (line.trim() !== '') this.#warn('server.stdout_noise', () => ({ text: this.#shown(line) }));
+    }
+  }
+
+  /** The id is compared with its type: the SDK's client would take "7" for 7, and null for 0. */
+  #onStrayAnswer(id: unknown): void {
+    // Nobody waits any more for what was asked once: its call timed out, or is answered already.
+    const isLate = typeof id === 'number' && id <= this.#newestId;
+    this.#warn(isLate ? 'server.answer_late' : 'server.answer_unmatched', () => ({
+      id: this.#shown(nameOf(id)),
+    }));
+  }
+
   #onOverflow(head: string): void {
+    this.#noteUnasked();
     const id = edgeId(head);
-    this.#warn('server.message_oversize', { bytes_max: this.#settings.messageBytesMax, id });
+    this.#warn('server.message_oversize', () => ({ bytes_max: this.#settings.messageBytesMax, id }));
     this.#failOversize(id);
   }
 
   #failOversize(id: number | undefined): void {
-    if (id !== undefined && this.#pending.delete(id)) this.#deliver(faultAnswer(id, 'oversize'));
+    if (id !== undefined && this.#pending.delete(id)) this.onmessage?.(faultAnswer(id, 'oversize'));
   }
 
-  #deliver(message: JSONRPCMessage): void {
+  /** Counts a line that is no answer, and ends the connection when such lines never end. */
+  #noteUnasked(): void {
+    if (!this.#flood.note() || this.#breach !== undefined) return;
+    this.#breach = floodReason;
+    this.#onBroken(floodReason);
+  }
+
+  /** What a server sent must never end the process, whatever becomes of it here or in the receiver. */
+  #guarded(handle: () => void): void {
     try {
-      this.onmessage?.(message);
+      handle();
     } catch (error) {
-      // What a server sent must never end the process, whatever the receiver makes of it.
-      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+      this.#tellError(error);
     }
   }
 
-  #warn(event: string, fields: EventFields): void {
-    this.#log.write('warn', event, { server: this.#settings.alias, ...fields });
+  #tellError(error: unknown): void {
+    this.onerror?.(error instanceof Error ? error : new Error('a message could not be handled'));
+  }
+
+  #warn(event: string, fields: () => EventFields): void {
+    this.#log.write('warn', event, () => ({ server: this.#settings.alias, ...fields() }));
   }
 
   #shown(text: string): string {
-    // Redacted with a margin, so that no secret is cut in two and then not found.
-    return truncate(printable(this.#settings.redact(text.slice(0, 10 * noiseCharsMax))), noiseCharsMax);
+    return shown(text, this.#settings.redact, noiseCharsMax);
   }
 }
 
+const isRequestId = (id: unknown): id is RequestId => typeof id === 'number' || typeof id === 'string';
+
+/** An id or a method as it stands in a log line: a value of another type can be of any size, and is only named. */
+const nameOf = (value: unknown): string => (isRequestId(value) ? String(value) : `(${typeof value})`);
+
 /** The JSON-RPC message in a line; undefined for anything else, which is noise. */
 function parseMessage(line: string): Record<string, unknown> | undefined {
-  // Parsing only what may be an object spares an exception for each ordinary log line.
+  // Parsing only what may be a message spares an exception for each ordinary log line.
   const text = line.charCodeAt(0) === openBrace ? line : line.trimStart();
-  if (text.charCodeAt(0) !== openBrace) return undefined;
+  if (text.charCodeAt(0) !== openBrace || !text.includes('"jsonrpc"')) return undefined;
   try {
     const value = JSON.parse(text) as Record<string, unknown>;
     return value.jsonrpc === '2.0' ? value : undefined;

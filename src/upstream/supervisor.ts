@@ -3,7 +3,6 @@ import { limits } from '../core/limits.ts';
 import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
-import { foreignText } from '../core/text.ts';
 import type { Attempt, ToolCall } from '../dispatch/ports.ts';
 import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 import { Bulkhead } from './bulkhead.ts';
@@ -12,6 +11,7 @@ import { Connection } from './connection.ts';
 import { type CallFault, cancelled, notSent, unavailable } from './fault.ts';
 import { ListPace } from './list-pace.ts';
 import type { ServerSettings, ServerStatus } from './settings.ts';
+import { shown } from './shown.ts';
 
 /** What supervisors need from outside. */
 export interface SupervisorDeps {
@@ -25,7 +25,7 @@ export interface SupervisorDeps {
     alias: string,
     tools: readonly ToolDefinition[],
     refused: readonly WithheldTool[],
-  ) => void;
+  ) => void | Promise<void>;
 }
 
 /** A connection in service, with what is known about its tool list. */
@@ -347,18 +347,15 @@ export class Supervisor {
     try {
       const { tools, refused } = await link.connection.listTools();
       if (this.#link !== link) return;
+      // Listed is what can be called: before its tools are taken in, a call would find no such name.
+      await this.#deps.onTools(this.alias, tools, refused);
+      if (this.#link !== link) return;
       this.#hasListed = true;
       link.hasCurrentList = true;
       link.listFailures = 0;
       this.#failure = undefined;
       this.#exitCode = undefined;
       this.#stderr = [];
-      this.#deps.log.info('server.listed', {
-        server: this.alias,
-        tools: tools.length,
-        refused: refused.length,
-      });
-      this.#deps.onTools(this.alias, tools, refused);
       this.#updateState();
       this.#markFirstListing();
     } catch (error) {
@@ -425,7 +422,7 @@ export class Supervisor {
   }
 
   #shown(text: string): string {
-    return foreignText(this.#deps.redact(text), limits.foreignMessageCharsMax);
+    return shown(text, this.#deps.redact, limits.foreignMessageCharsMax);
   }
 }
 

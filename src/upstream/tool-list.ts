@@ -4,7 +4,12 @@ import { foreignText } from '../core/text.ts';
 import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 
 /** Bounds of one tool list, all pages together; the characters are those of the tools that are kept. */
-export const listLimits = { pagesMax: 1_000, toolsMax: 10_000, charsMax: 67_108_864 } as const;
+export const listLimits = {
+  pagesMax: 1_000,
+  toolsMax: 10_000,
+  charsMax: 67_108_864,
+  cursorCharsMax: 4_096,
+} as const;
 
 /** What a server offers, read with care: one bad entry costs that entry only. */
 export interface ToolList {
@@ -44,6 +49,10 @@ export async function readToolList(requestPage: PageRequest): Promise<ToolList> 
     // An empty cursor is how several servers write "no more".
     if (next === undefined || next === null || next === '') return acceptTools(entries, refused);
     if (typeof next !== 'string') refused.push(rest('the cursor to the next page is not a string'));
+    else if (next.length > listLimits.cursorCharsMax)
+      refused.push(
+        rest(`the cursor to the next page is longer than ${listLimits.cursorCharsMax} characters`),
+      );
     else if (cursors.has(next)) refused.push(rest('the server gave the same cursor twice'));
     else if (pages === listLimits.pagesMax) refused.push(rest(`more than ${listLimits.pagesMax} pages`));
     else {

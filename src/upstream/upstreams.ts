@@ -1,8 +1,8 @@
 import { limits } from '../core/limits.ts';
-import { foreignText } from '../core/text.ts';
 import type { Attempt, ToolCall, Upstream } from '../dispatch/ports.ts';
 import { notSent, unavailable } from './fault.ts';
 import type { FaultyServer, ServerSettings, ServerStatus } from './settings.ts';
+import { shown } from './shown.ts';
 import { Supervisor, type SupervisorDeps } from './supervisor.ts';
 
 /** All configured servers. */
@@ -30,7 +30,7 @@ export function startUpstreams(
       stage: 'config',
       since: startedAtMs,
       attempts: 0,
-      lastError: foreignText(deps.redact(reason), limits.foreignMessageCharsMax),
+      lastError: shown(reason, deps.redact, limits.foreignMessageCharsMax),
     }),
   );
   for (const supervisor of supervisors.values()) supervisor.start();

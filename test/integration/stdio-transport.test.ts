@@ -215,7 +215,7 @@ describe('reading', () => {
     expect(await textOf('big', { bytes: 1_048_000 })).toHaveLength(1_048_000);
   });
 
-  test.each(['null_result', 'no_result', 'array_result', 'both', 'string_error_code', 'null_meta'])(
+  test.each(['null_result', 'no_result', 'array_result', 'both', 'string_error_code'])(
     'the malformed answer of %s fails its call at once',
     async (tool) => {
       const { call, textOf } = await connect();
@@ -235,6 +235,7 @@ describe('reading', () => {
   test('members beside the result do not make the answer unusable', async () => {
     const { textOf } = await connect();
     expect(await textOf('extra_member')).toBe('with extras');
+    expect(await textOf('null_meta')).toBe('x');
   });
 
   test('answers under a text id, under a foreign id and second answers reach no call', async () => {
@@ -256,12 +257,44 @@ describe('reading', () => {
     );
     await call('twice');
     expect(await textOf('echo', { text: 'in order' })).toBe('in order');
-    expect(named('server.answer_unmatched')).toHaveLength(3);
+    expect(named('server.answer_unmatched')).toHaveLength(2);
+    expect(named('server.answer_late')).toHaveLength(1);
     caller.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
     await expect(foreign).rejects.toThrow('enough');
     expect(errors).toEqual([]);
   });
+
+  test.each(['odd_id', 'deep_id', 'deep_method'])('%s in a message ends nothing', async (tool) => {
+    const { textOf } = await connect();
+    expect(await textOf(tool)).toBe('after it');
+    for (const { id } of named('server.answer_unmatched')) expect(id).toBe('(object)');
+  });
+
+  test('of a thousand pings at once a hundred are answered, and the next one again', async () => {
+    const { textOf } = await connect();
+    expect(JSON.parse(await textOf('pings', { count: 1_000 }))).toEqual({ answered: 100, later: true });
+    expect(named('server.request_dropped').length).toBeGreaterThan(0);
+  });
+
+  test.each(['out', 'err'])(
+    'a flood without end on std%s starves nothing, and ends the connection with a reason',
+    async (where) => {
+      const { transport, textOf } = await connect();
+      const closed = new Promise<void>((resolve) => {
+        const tell = transport.onclose;
+        transport.onclose = () => {
+          tell?.();
+          resolve();
+        };
+      });
+      expect(await textOf('flood', { where })).toBe('it begins');
+      expect(await textOf('echo', { text: 'through it' })).toBe('through it');
+      await closed;
+      expect(transport.breach).toContain('that nobody had asked for');
+    },
+    60_000,
+  );
 
   test('the answer to a call that was cancelled is dropped quietly', async () => {
     const { client, textOf, errors } = await connect();

@@ -90,6 +90,41 @@ const cut = { code: 'connection_lost', sent: true, mayHaveExecuted: true };
 const malformed = { code: 'protocol_error', sent: true, mayHaveExecuted: true };
 const refused = { code: 'server_unavailable', sent: false, mayHaveExecuted: false };
 
+describe('floods over HTTP', () => {
+  test('a thousand pings beside the answer are answered by a few, and a message that nobody can take costs nothing', async () => {
+    const { peer, watched } = await start();
+    expect(textOf(await watched.call('pings_beside'))).toBe('beside the pings');
+    expect(textOf(await watched.call('deep_beside'))).toBe('beside it');
+    expect(textOf(await watched.call('echo', { text: 'still here' }))).toBe('still here');
+    expect(peer.counts['an answer']).toBeLessThanOrEqual(8);
+  });
+
+  test('replies and cancellations that are never acknowledged take a few connections, and no place of a call', async () => {
+    const { peer, watched } = await start({ takesNotes: false }, { concurrencyMax: 4 });
+    await watched.call('pings_beside');
+    for (let round = 0; round < 5; round += 1) {
+      const calls = Array.from({ length: 4 }, () => watched.call('never', {}, { timeoutMs: 50 }));
+      for (const attempt of await Promise.all(calls))
+        expect(failure(attempt)).toMatchObject({ code: 'timeout' });
+    }
+    expect(textOf(await watched.call('echo', { text: 'still here' }))).toBe('still here');
+    expect(peer.openSockets).toBeLessThanOrEqual(16);
+  });
+
+  test('a body in chunks of one byte, and lines of data without a value, are read within their bounds', async () => {
+    const { watched } = await start({}, { resultBytesMax: 100_000 });
+    expect(textOf(await watched.call('byte_by_byte'))).toBe('byte by byte');
+    expect(failure(await watched.call('empty_data'))).toMatchObject({ code: 'output_too_large' });
+  });
+
+  test('a stream that always ends with nothing new is asked for at growing gaps, however eager it is', async () => {
+    const { peer, watched } = await start();
+    await watched.call('resumable_for_ever', {}, { timeoutMs: 2_000 });
+    // At gaps of 250, 500 and 1,000 ms and no less.
+    expect(peer.counts['GET rest']).toBeLessThanOrEqual(3);
+  });
+});
+
 describe('faults over HTTP end their call at once', () => {
   test.each([
     ['end_without_answer', cut],

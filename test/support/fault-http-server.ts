@@ -60,6 +60,32 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
     response.end();
     server.rests.set('resume-1', event(result(text('the rest'))));
   },
+  /** Ends each rest of its stream at once, and says that there is no hurry to wait. */
+  resumable_for_ever: ({ response, server }) => {
+    const rest = 'retry: 0\nid: for-ever\ndata:\n\n';
+    server.rests.set('for-ever', rest);
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).end(rest);
+  },
+  pings_beside: ({ json, result }) => {
+    const pings = Array.from({ length: 1_000 }, (_, n) => ({ jsonrpc: '2.0', id: n + 1e6, method: 'ping' }));
+    json([...pings, result(text('beside the pings'))]);
+  },
+  deep_beside: ({ response, result }) => {
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+    const message = `{"jsonrpc":"2.0","method":"x","result":{},"params":${deep}}`;
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(`[${message},${JSON.stringify(result(text('beside it')))}]`);
+  },
+  byte_by_byte: ({ response, result }) => {
+    const body = JSON.stringify(result(text('byte by byte')));
+    response.writeHead(200, { 'content-type': 'application/json', 'transfer-encoding': 'chunked' });
+    for (const character of `${' '.repeat(20_000)}${body}`) response.write(character);
+    response.end();
+  },
+  empty_data: ({ stream, response }) => {
+    stream();
+    response.end('data:\n'.repeat(200_000));
+  },
   resumable_lost: ({ stream, response }) => {
     const write = stream();
     response.write('retry: 10\n');
@@ -142,6 +168,8 @@ export interface FaultHttpServerOptions {
   /** What a request with an unknown session gets. */
   readonly lostSessionStatus?: number;
   readonly hasEvents?: boolean;
+  /** False: replies to its requests, and cancellations, are never acknowledged. */
+  readonly takesNotes?: boolean;
   /** Takes the place of the answer to a method. */
   readonly methods?: Readonly<Record<string, (exchange: Exchange) => void>>;
 }
@@ -243,8 +271,9 @@ export class FaultHttpServer {
     for await (const chunk of request) body += chunk;
     const { id, method, params = {}, result, error } = JSON.parse(body);
     if (method === undefined) {
+      this.#count('an answer');
       this.#answers.get(id)?.(result ?? error);
-      response.writeHead(202).end();
+      if (this.#options.takesNotes !== false) response.writeHead(202).end();
       return;
     }
     this.#count(method);
@@ -255,7 +284,8 @@ export class FaultHttpServer {
       return;
     }
     if (id === undefined) {
-      response.writeHead(202).end();
+      const isTaken = this.#options.takesNotes !== false || method === 'notifications/initialized';
+      if (isTaken) response.writeHead(202).end();
       return;
     }
     this.#answer(method, { id, params, request, response });

@@ -19,6 +19,9 @@ const refuse = (id, code, text, data) =>
 const text = (value) => ({ content: [{ type: 'text', text: value }] });
 const noise = () => process.stdout.write('server ready\n\n\u001b[31mred\u001b[0m\n{"not":"rpc"}\n');
 
+/** Takes the answers of the client to requests of this server. */
+let onAnswer = () => {};
+
 /** How often each tool was called. */
 const counts = {};
 
@@ -88,7 +91,43 @@ const tools = {
   // Answers to nobody.
   string_id: (id) => reply(String(id), text('under another id')),
   foreign_id: (id) => reply(id + 1_000_000, text('nobody asked')),
+  odd_id: (id) => {
+    raw('{"jsonrpc":"2.0","id":{"toString":null},"result":{}}');
+    reply(id, text('after it'));
+  },
+  deep_id: (id) => {
+    raw(`{"jsonrpc":"2.0","id":${'['.repeat(50_000)}${']'.repeat(50_000)},"result":{}}`);
+    reply(id, text('after it'));
+  },
+  deep_method: (id) => {
+    raw(`{"jsonrpc":"2.0","method":${'['.repeat(50_000)}${']'.repeat(50_000)}}`);
+    raw(
+      `{"jsonrpc":"2.0","method":"ping","id":"p","params":${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}}`,
+    );
+    reply(id, text('after it'));
+  },
   garbage: () => raw('{"jsonrpc":"2.0","id":'),
+
+  // Floods.
+  pings: (id, args) => {
+    let answered = 0;
+    const pings = Array.from({ length: args.count }, (_, n) => ({ jsonrpc: '2.0', id: n, method: 'ping' }));
+    process.stdout.write(`${pings.map((ping) => JSON.stringify(ping)).join('\n')}\n`);
+    onAnswer = (answer) => {
+      if (answer.id === 'last') reply(id, text(JSON.stringify({ answered, later: true })));
+      else answered += 1;
+      if (answered === 1) setTimeout(message, 100, { jsonrpc: '2.0', id: 'last', method: 'ping' });
+    };
+  },
+  flood: (id, args) => {
+    reply(id, text('it begins'));
+    const stream = args.where === 'err' ? process.stderr : process.stdout;
+    const lines = '{\n'.repeat(32_768);
+    const pour = () => {
+      stream.write(lines, () => setImmediate(pour));
+    };
+    pour();
+  },
 
   // stderr
   stderr_flood: (id, args) =>
@@ -173,6 +212,7 @@ process.stdin.on('data', (chunk) => {
   rest = lines.pop();
   for (const line of lines) {
     const { id, method, params = {} } = JSON.parse(line);
+    if (id !== undefined && method === undefined) onAnswer({ id });
     if (id === undefined || method === undefined) continue;
     const answer = methods[method];
     if (answer === undefined) refuse(id, -32601, `Unknown method: ${method}`);

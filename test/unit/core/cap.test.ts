@@ -77,7 +77,28 @@ describe('a result over the limit', () => {
   test('loses structured content whole, with a notice', () => {
     const capped = capResult(resultOf([text('summary')], { items: 'x'.repeat(1_000) }), 500);
     expect(capped.structuredContent).toBeUndefined();
-    expect(texts(capped)).toEqual(['summary', '[structured content left out: 1012 characters]']);
+    expect(texts(capped)).toEqual(['summary', '[structured content left out: more than 500 characters]']);
+  });
+
+  test('says how long structured content is that would have fitted alone', () => {
+    const capped = capResult(resultOf([text('y'.repeat(300))], { items: 'x'.repeat(300) }), 500);
+    expect(texts(capped).at(-1)).toBe('[structured content left out: 312 characters]');
+  });
+
+  test('is not read to its end: structured content of millions of members is left out after the first few', () => {
+    let reads = 0;
+    const items = new Proxy(
+      Array.from({ length: 8_000_000 }, () => 0),
+      {
+        get: (list, key) => {
+          reads += 1;
+          return Reflect.get(list, key);
+        },
+      },
+    );
+    const capped = capResult(resultOf([text('[0]')], { items }), 1_000);
+    expect(texts(capped)).toEqual(['[0]', '[structured content left out: more than 1000 characters]']);
+    expect(reads).toBeLessThan(1_000);
   });
 
   test('keeps small structured content, and cuts the text', () => {

@@ -20,6 +20,12 @@ describe('a redactor', () => {
     expect(createRedactor(['abc', 'abcdef'])('abcdef abc')).toBe('[redacted] [redacted]');
   });
 
+  test('knows each line of a secret of several lines, but not short ones', () => {
+    const redact = createRedactor(['-----BEGIN KEY-----\nMIIabcdef\r\nend\n']);
+    expect(redact('bad line MIIabcdef at the end')).toBe('bad line [redacted] at the end');
+    expect(redact('-----BEGIN KEY-----\nMIIabcdef\r\nend\n')).toBe('[redacted]');
+  });
+
   test('reads no secret as a pattern', () => {
     expect(createRedactor(['.*', '(a'])('abc .* (a')).toBe('abc [redacted] [redacted]');
   });

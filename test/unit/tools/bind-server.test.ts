@@ -188,6 +188,31 @@ describe('declared schemas', () => {
     ]);
   });
 
+  test('of outputs judge results, but not very large ones', () => {
+    const [binding] = bind([
+      { ...tool('t'), outputSchema: { properties: { list: { maxItems: 1 } } } },
+    ]).bindings;
+    const remarksOn = (length: number): readonly string[] | undefined =>
+      binding?.checkOutput({
+        content: [],
+        structuredContent: { list: Array.from({ length }, () => 1) },
+        isError: false,
+      });
+    expect(remarksOn(1)).toEqual([]);
+    expect(remarksOn(2)).toEqual([expect.stringContaining('does not fit')]);
+    expect(remarksOn(100_000)).toEqual([]);
+  });
+
+  test('compile a pattern once for all tools of a server, and not again for a call', () => {
+    const compile = vi.spyOn(RE2JS, 'compile');
+    const { bindings } = bind([withPatterns('x', ['^once$']), withPatterns('y', ['^once$'])]);
+    for (const binding of bindings) {
+      expect(binding.checkArguments({ p0: 'once' })).toEqual({ ok: true, value: [] });
+      expect(binding.checkArguments({ p0: 'twice' })).toMatchObject({ value: [{ path: '/p0' }] });
+    }
+    expect(compile).toHaveBeenCalledTimes(1);
+  });
+
   test('of outputs are left out where they cannot be used, which is told', () => {
     const outputs: readonly unknown[] = [
       { type: 'object', $id: 'x' },

@@ -63,6 +63,11 @@ describe('the registry', () => {
     for (const { name, tool: own } of registry.bindings) expect(name).toBe(declaredName('ws', own));
   });
 
+  test('hints at a few bindings only, however many names a server makes alike', () => {
+    const alike = Array.from({ length: 40 }, (_, index) => tool(`get${'_'.repeat(index)}it`));
+    expect(registryOf([{ alias: 'lab', tools: alike }]).near('GetIt')).toHaveLength(20);
+  });
+
   test('is sorted by name, whatever the order of servers and tools', () => {
     const one = registryOf([
       { alias: 'b', tools: [tool('y'), tool('x')] },

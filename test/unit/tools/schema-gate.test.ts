@@ -245,10 +245,19 @@ describe('limits (SC-4, O23)', () => {
     [
       'a tree of anyOf, 11 deep',
       object(nested(11, (inner) => ({ anyOf: [inner, inner] }))),
-      /more than 2000 subschemas/,
+      /more than 1000 subschemas/,
     ],
     ['$ref doubling by allOf', doubling(22, 'allOf'), /costs more than 20000 subschemas/],
-    ['a chain of 400 schemas', doubling(400, 'anyOf'), /chain of more than 256 schemas/],
+    [
+      'a chain of 300 schemas',
+      {
+        properties: { p: { $ref: '#/$defs/d0' } },
+        $defs: Object.fromEntries(
+          range(301, (index) => [`d${index}`, index === 300 ? {} : { $ref: `#/$defs/d${index + 1}` }]),
+        ),
+      },
+      /chain of more than 256 schemas/,
+    ],
     ['$ref doubling, 20 levels', doubling(20, 'anyOf'), /costs more than 20000 subschemas/],
     [
       'a pattern of 1,001 characters',
@@ -259,6 +268,33 @@ describe('limits (SC-4, O23)', () => {
       'many patterns',
       { properties: Object.fromEntries(range(11, (index) => [`p${index}`, { pattern: 'a'.repeat(1_000) }])) },
       /more than 10000 characters/,
+    ],
+    ['1,001 subschemas that are true or false', { anyOf: range(1_001, () => false) }, /1000 subschemas/],
+    [
+      '1,001 required names',
+      { required: range(1_001, String) },
+      /required is a list of more than 1000 names/,
+    ],
+    [
+      '10,001 required names in all',
+      { allOf: range(11, () => ({ required: range(1_000, String) })) },
+      /required names to more than 10000/,
+    ],
+    [
+      '101 names beside another one',
+      { dependentRequired: { a: range(101, String) } },
+      /dependentRequired\/a is a list of more than 100 names/,
+    ],
+    [
+      'many names beside others',
+      { dependencies: Object.fromEntries(range(50, (index) => [`n${index}`, range(25, String)])) },
+      /more than 1000 subschemas/,
+    ],
+    ['700 heavy subschemas', { oneOf: range(700, () => ({})) }, /takes too long to compile/],
+    [
+      'many keywords',
+      { allOf: range(700, () => ({ minItems: 1, maxItems: 2, minimum: 1, maximum: 2 })) },
+      /takes too long/,
     ],
     ['a large program', object({ pattern: 'a{0,1000}b{0,1000}c{0,1000}' }), /more than 5000 instructions/],
     ['nested repeats', object({ pattern: '((a{0,1000}){0,1000}){0,1000}' }), /more than 5000 instructions/],
@@ -293,6 +329,10 @@ describe('limits (SC-4, O23)', () => {
       cost: 4,
       isRecursive: true,
     });
+    expect(gated(object({ required: range(32, String) })).cost).toBe(2 + 2);
+    expect(gated(object({ dependentRequired: { a: ['b', 'c'] } })).cost).toBe(2 + 3);
+    expect(gated(object({ anyOf: [true, false], items: false })).cost).toBe(2 + 3);
+    expect(gated(object({ format: 'uri', maxLength: 1 })).patternSteps).toBe(5);
     expect(gated(object({}))).toMatchObject({ cost: 2, isRecursive: false, patternSteps: 0 });
   });
 });

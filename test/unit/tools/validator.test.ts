@@ -1,23 +1,29 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
 import { describeFinding } from '../../../src/tools/findings.ts';
-import { gateSchema } from '../../../src/tools/schema-gate.ts';
+import { type GatedSchema, gateSchema } from '../../../src/tools/schema-gate.ts';
 import { ajvOptions, compileValidator, type Validator } from '../../../src/tools/validator.ts';
 
-const validatorOf = (schema: unknown): Validator => {
+const gatedOf = (schema: unknown): GatedSchema => {
   const gated = gateSchema(schema);
   if (!gated.ok) throw new Error(gated.error);
-  const validator = compileValidator(gated.value);
+  return gated.value;
+};
+
+const compiled = (gated: GatedSchema): Validator => {
+  const validator = compileValidator(gated);
   if (!validator.ok) throw new Error(validator.error);
   return validator.value;
 };
+
+const validatorOf = (schema: unknown): Validator => compiled(gatedOf(schema));
 
 /** Validates one property, and returns the findings as the model reads them. */
 const told = (property: unknown, value: JsonValue): string[] =>
   validatorOf({ properties: { p: property } })({ p: value }).map(describeFinding);
 
 test('the options of ajv are exactly these (SC-7)', () => {
-  const { formats, code, ...options } = ajvOptions(false);
+  const { formats, code, ...options } = ajvOptions(false, gatedOf({ pattern: '^a$' }).patterns);
   expect(options).toEqual({
     strict: false,
     allErrors: false,
@@ -28,6 +34,8 @@ test('the options of ajv are exactly these (SC-7)', () => {
     validateFormats: true,
     messages: false,
     logger: false,
+    loopRequired: 4,
+    loopEnum: 4,
   });
   expect(Object.keys(code ?? {})).toEqual(['regExp', 'optimize']);
   expect(code?.optimize).toBe(false);
@@ -37,7 +45,8 @@ test('the options of ajv are exactly these (SC-7)', () => {
       ' ',
     ),
   );
-  expect(ajvOptions(true).allErrors).toBe(true);
+  expect(() => code?.regExp?.('other', 'u')).toThrow('has not seen');
+  expect(ajvOptions(true, new Map()).allErrors).toBe(true);
 });
 
 describe('schemas that one shared validator cannot hold (O05)', () => {
@@ -93,7 +102,7 @@ describe('schemas that one shared validator cannot hold (O05)', () => {
       schema: { type: 'nonsense' },
       cost: 1,
       patternSteps: 0,
-      patterns: [],
+      patterns: new Map(),
       isRecursive: false,
     } as const;
     expect(compileValidator(gated)).toEqual({
@@ -184,7 +193,7 @@ describe('hostile schemas and values (O23, SC-9)', () => {
     const stopped = [
       {
         path: '',
-        expected: 'a value that can be checked in 100 ms; try a smaller one',
+        expected: 'a value that can be checked in 50 ms; try a smaller one',
         received: 'an object with 1 member',
       },
     ];
@@ -196,15 +205,40 @@ describe('hostile schemas and values (O23, SC-9)', () => {
 
   test('a heavy pattern on a long string is stopped', () => {
     expect(told({ pattern: '^((a{0,30}){0,30})$' }, `${'a'.repeat(500_000)}!`)).toEqual([
-      'the value: expected a value that can be checked in 100 ms; try a smaller one, got an object with 1 member',
+      'the value: expected a value that can be checked in 50 ms; try a smaller one, got an object with 1 member',
     ]);
   });
 
+  test('a pattern that was stopped is made anew, and else is the one that the gate compiled', () => {
+    const endless = {
+      test: () => {
+        for (;;);
+      },
+      toString: () => 'a',
+      steps: 1_000_000,
+      renew: vi.fn(),
+    };
+    const gated = { ...gatedOf({ properties: { p: { pattern: 'a' } } }), patternSteps: 1_000_000 };
+    const validate = compiled({ ...gated, patterns: new Map([['a', endless]]) });
+    expect(validate({ p: 1 })).toEqual([]);
+    expect(endless.renew).not.toHaveBeenCalled();
+    expect(validate({ p: 'b' })).toMatchObject([{ expected: expect.stringContaining('50 ms') }]);
+    expect(endless.renew).toHaveBeenCalledTimes(1);
+  });
+
+  test('of very many things that are wrong the first one is told', () => {
+    const required = Array.from({ length: 1_000 }, (_, index) => `r${index}`);
+    const empty = (length: number): JsonValue => Array.from({ length }, () => ({}));
+    for (const items of [1, 2, 70, 3_000]) {
+      expect(told({ items: { required } }, empty(items))).toHaveLength(items === 1 ? 5 : 1);
+    }
+  });
+
   test('large values are judged like small ones', () => {
-    const many = Array.from({ length: 100_000 }, (_, index) => index);
+    const many = Array.from({ length: 30_000 }, (_, index) => index);
     expect(told({ items: { type: 'integer' }, uniqueItems: true }, many)).toEqual([]);
     expect(told({ items: { type: 'integer' } }, [...many, 'x'])).toEqual([
-      '/p/100000: expected integer, got a string of 1 character',
+      '/p/30000: expected integer, got a string of 1 character',
     ]);
   });
 

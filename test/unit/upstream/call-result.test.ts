@@ -32,6 +32,20 @@ test('a block that is none keeps its place under an unknown type; one of an unkn
   });
 });
 
+test('of a flood of blocks the first thousand are kept, and the rest is counted', () => {
+  const result = readCallResult({ content: Array.from({ length: 100_000 }, () => ({})) });
+  if (!result.ok) throw new Error('this was to be a result');
+  expect(result.value.content).toHaveLength(1_001);
+  expect(result.value.content.at(-1)).toEqual({ type: 'text', text: '[99000 more content blocks cut]' });
+});
+
+test('a block of thousands of members is none', () => {
+  const members = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`k${n}`, n]));
+  expect(readCallResult({ content: [{ type: 'text', text: 'x', ...members }] })).toMatchObject({
+    value: { content: [{ type: 'unknown' }] },
+  });
+});
+
 test.each(['text', {}, 7])('content that is no list (%j) is a fault', (content) => {
   expect(readCallResult({ content })).toMatchObject({ ok: false, error: { kind: 'malformed' } });
 });

@@ -47,5 +47,16 @@ test('the same events come out however the bytes are cut, and whichever line end
 test('an event over the bound is refused, in one line or in many, finished or not', () => {
   expect(() => read([Buffer.from(`data: ${'x'.repeat(200)}`)], 100)).toThrow(EventTooLarge);
   expect(() => read([Buffer.from('data: xxxxxxxxxx\n'.repeat(20))], 100)).toThrow(EventTooLarge);
+  // Lines without a value count too.
+  expect(() => read([Buffer.from('data:\n'.repeat(200))], 100)).toThrow(EventTooLarge);
   expect(read([Buffer.from('data: xxxxxxxxxx\n\n'.repeat(20))], 100).length).toBe(20);
+});
+
+test('a long event is whole again that came in byte by byte, and in thousands of lines', () => {
+  const lines = Array.from({ length: 10_000 }, (_, n) => String(n));
+  const bytes = Buffer.from(
+    `${lines.map((line) => `data:${line}\n`).join('')}\ndata:${'x'.repeat(9_000)}\n\n`,
+  );
+  const events = read(Array.from(bytes, (byte) => Buffer.from([byte])));
+  expect(events.map(({ data }) => data)).toEqual([lines.join('\n'), 'x'.repeat(9_000)]);
 });

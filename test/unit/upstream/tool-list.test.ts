@@ -119,6 +119,17 @@ describe('pages of a tool list', () => {
     expect((await readToolList(page([], 2))).refused.length).toBe(1);
   });
 
+  test('end at a cursor that is too long to be kept and sent back, which is reported', async () => {
+    const list = await readToolList(page([{ name: 'a', inputSchema: plain }], 'c'.repeat(4_097)));
+    expect(list.tools).toHaveLength(1);
+    expect(list.refused).toEqual([
+      {
+        tool: '(the rest of the list)',
+        reason: 'the cursor to the next page is longer than 4096 characters',
+      },
+    ]);
+  });
+
   test('without a list of tools are a fault', async () => {
     await expect(readToolList(async () => ({ tools: {} }))).rejects.toThrow('no list of tools');
   });
