@@ -25,8 +25,8 @@ const validationLimits = {
   thoroughCostMax: 100,
   /** Subschemas times values of such a second look, for ajv keeps every error it finds. */
   thoroughChecksMax: 5_000,
-  /** Errors of a second look; where there are more, the first one tells enough. */
-  thoroughErrorsMax: 1_000,
+  /** Errors that are sorted out; where there are more, the outermost one tells enough. */
+  errorsMax: 1_000,
 } as const;
 
 /** `url` is no format of JSON Schema, and its pattern takes quadratic time. */
@@ -124,11 +124,11 @@ export function compileValidator(gated: GatedSchema): Result<Validator, string> 
 
   /** The first error is found fast; all of them are worth a second look only where that is cheap. */
   const allErrors = (value: JsonValue, firstErrors: readonly ErrorObject[]): readonly ErrorObject[] => {
-    thorough ??= compile(gated, true);
-    const judge = thorough;
     try {
+      thorough ??= compile(gated, true);
+      const judge = thorough;
       const errors = withinTime(() => errorsOf(judge, value));
-      return errors.length > 0 && errors.length <= validationLimits.thoroughErrorsMax ? errors : firstErrors;
+      return errors === undefined || errors.length > validationLimits.errorsMax ? firstErrors : errors;
     } catch {
       renewPatterns();
       return firstErrors;
@@ -138,7 +138,9 @@ export function compileValidator(gated: GatedSchema): Result<Validator, string> 
   const check = (value: JsonValue): readonly SchemaFinding[] => {
     const checks = checksOf(gated, value);
     const errors = checks === undefined ? withinTime(() => errorsOf(first, value)) : errorsOf(first, value);
-    if (errors.length === 0) return [];
+    if (errors === undefined) return [];
+    // ajv puts the error of an alternative behind those of its parts.
+    if (errors.length > validationLimits.errorsMax) return findingsOf(errors.slice(-1), value);
     const isWorthAll =
       checks !== undefined &&
       checks <= validationLimits.thoroughChecksMax &&
@@ -157,9 +159,10 @@ export function compileValidator(gated: GatedSchema): Result<Validator, string> 
   });
 }
 
-/** What is wrong with a value. ajv would keep the errors until the next call, and so for every tool. */
-function errorsOf(judge: ValidateFunction, value: JsonValue): readonly ErrorObject[] {
-  const errors = judge(value) ? [] : (judge.errors ?? []);
+/** What is wrong with a value; undefined when it is valid. ajv would keep the errors until the tool is called again. */
+function errorsOf(judge: ValidateFunction, value: JsonValue): readonly ErrorObject[] | undefined {
+  if (judge(value)) return undefined;
+  const errors = judge.errors ?? [];
   judge.errors = null;
   return errors;
 }
