@@ -14,6 +14,9 @@ export function readLevel(text: string | undefined, usual: LogLevel): LogLevel {
   return level;
 }
 
+/** Servers list, tools are bound, first calls compile their schemas: after that, garbage comes from work. */
+const startUpMs = 10_000;
+
 /** Where and how a command that runs the service tells about it. */
 export interface RunOptions {
   readonly level: LogLevel;
@@ -33,7 +36,7 @@ export async function runService(configuration: Configuration, options: RunOptio
     await telemetry.close();
     throw explainListenFault(error);
   });
-  void running.firstListings.then(letYoungGenerationGrow);
+  setTimeout(letYoungGenerationGrow, startUpMs).unref();
   await Promise.race([stop, options.onStarted?.(running)]);
   await stop;
   await running.stop();

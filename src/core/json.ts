@@ -41,7 +41,7 @@ export class ExactNumber {
 }
 
 export interface JsonFault {
-  readonly kind: 'syntax' | 'duplicate_name' | 'too_deep' | 'not_finite';
+  readonly kind: 'syntax' | 'duplicate_name' | 'too_deep' | 'too_many_values' | 'not_finite';
   /** Offset into the text, in UTF-16 units. */
   readonly position: number;
   /** One line for whoever wrote the text. */
@@ -50,7 +50,7 @@ export interface JsonFault {
 
 /**
  * Reads a JSON text strictly (RFC 8259). Beyond what `JSON.parse` refuses, it refuses duplicate member names, nesting
- * over `depthMax` and numbers that would become infinite (SC-1); whole numbers that a double would round become
+ * over `depthMax`, more than 250,000 values and numbers that would become infinite (SC-1); whole numbers that a double would round become
  * `ExactNumber` (SC-13). Every name becomes an own member, `__proto__` too. Lone surrogates pass.
  */
 export function parseJson(
@@ -74,6 +74,8 @@ class Refusal {
   }
 }
 
+/** Values in one text: a body of 16 MB made of nothing but `[],` would keep the process busy for seconds (RL-13). */
+const valuesMax = 250_000;
 /** Strings of a text longer than this are copied out of it, since a slice would keep the whole text alive. */
 const sliceableTextCharsMax = 4096;
 const quote = 0x22;
@@ -83,6 +85,7 @@ class Parser {
   readonly #text: string;
   readonly #depthMax: number;
   #at = 0;
+  #values = 0;
 
   constructor(text: string, depthMax: number) {
     this.#text = text;
@@ -97,6 +100,10 @@ class Parser {
   }
 
   #value(depthLeft: number): JsonValue {
+    this.#values += 1;
+    if (this.#values > valuesMax) {
+      throw new Refusal('too_many_values', this.#at, `it holds more than ${valuesMax} values`);
+    }
     switch (this.#nextCode()) {
       case quote:
         return this.#string();

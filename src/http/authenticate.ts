@@ -5,12 +5,15 @@ import type { Service } from './context.ts';
 import type { IncomingRequest } from './exchange.ts';
 import { Problem } from './problem.ts';
 
-/** The actor of a request. @throws Problem `unauthenticated`, `invalid_token`, `keys_unavailable` or `invalid_request` */
-export async function authenticate(
+/**
+ * The actor of a request; at once for a token that was verified before.
+ * @throws Problem `unauthenticated`, `invalid_token`, `keys_unavailable` or `invalid_request`
+ */
+export function authenticate(
   request: IncomingRequest,
   service: Service,
   requestId: string,
-): Promise<Actor> {
+): Actor | Promise<Actor> {
   const header = request.headers.get('authorization') ?? undefined;
   const metadataUrl = service.resourceMetadataUrl;
   // RFC 6750 2.3: a token in a URL ends in logs and histories; it is never read, and never beside another one.
@@ -22,8 +25,14 @@ export async function authenticate(
       { headers: { 'www-authenticate': challenge({ metadataUrl, error: 'invalid_request' }) } },
     );
   }
-  const pending = service.authenticator.authenticate(header);
-  const result: AuthResult = pending instanceof Promise ? await pending : pending;
+  const result = service.authenticator.authenticate(header);
+  return result instanceof Promise
+    ? result.then((settled) => actorOf(settled, service, requestId))
+    : actorOf(result, service, requestId);
+}
+
+function actorOf(result: AuthResult, service: Service, requestId: string): Actor {
+  const metadataUrl = service.resourceMetadataUrl;
   if (result.ok) return result.value;
   switch (result.error.code) {
     case 'unauthenticated':

@@ -40,14 +40,14 @@ export async function withJson<T>(
     });
   }
   try {
-    return await use(await readJson(request, bytesMax));
+    requireJsonBody(request);
+    return await use(parseBody(await readBytes(request, bytesMax)));
   } finally {
     admission.giveBytes(bytes);
   }
 }
 
-/** Reads a request body as JSON, within all bounds. @throws Problem that says which bound, or where the text breaks */
-async function readJson(request: IncomingRequest, bytesMax: number): Promise<JsonValue> {
+function requireJsonBody(request: IncomingRequest): void {
   const mediaType = request.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
   if (mediaType !== json && !/^application\/[\w.+-]+\+json$/.test(mediaType)) {
     throw new Problem('unsupported_media_type', `send the body as ${json}, with that Content-Type`);
@@ -56,7 +56,10 @@ async function readJson(request: IncomingRequest, bytesMax: number): Promise<Jso
   if (encoding !== 'identity') {
     throw new Problem('unsupported_media_type', 'send the body as it is, without a Content-Encoding');
   }
-  const text = decode(await readBytes(request, bytesMax));
+}
+
+function parseBody(bytes: ArrayBuffer | Uint8Array): JsonValue {
+  const text = decode(bytes);
   if (text.trim() === '') throw new Problem('invalid_request', 'the body is empty; send JSON');
   const parsed = parseJson(text, { depthMax: limits.jsonDepthMax });
   if (!parsed.ok) {
@@ -66,7 +69,7 @@ async function readJson(request: IncomingRequest, bytesMax: number): Promise<Jso
 }
 
 /** The text without a byte order mark, which some clients send although JSON has none. */
-function decode(bytes: Uint8Array): string {
+function decode(bytes: ArrayBuffer | Uint8Array): string {
   try {
     return utf8.decode(bytes);
   } catch {
@@ -74,11 +77,11 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-async function readBytes(request: IncomingRequest, bytesMax: number): Promise<Uint8Array> {
+async function readBytes(request: IncomingRequest, bytesMax: number): Promise<ArrayBuffer | Uint8Array> {
   const announced = request.headers.get('content-length');
   if (announced !== null && Number(announced) > bytesMax) throw tooLarge(bytesMax);
   try {
-    if (announced !== null) return new Uint8Array(await request.arrayBuffer());
+    if (announced !== null) return await request.arrayBuffer();
     const chunks: Uint8Array[] = [];
     let size = 0;
     for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {

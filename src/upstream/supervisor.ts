@@ -139,11 +139,11 @@ export class Supervisor {
   async callTool(call: ToolCall): Promise<Attempt> {
     const startedMs = this.#deps.monotonicMs();
     const { answer, attempts } = await this.#inTurn(call, startedMs);
-    const effort = { attempts, upstreamMs: this.#msSince(startedMs) };
-    if (answer.ok) return { kind: 'answered', result: answer.value, ...effort };
+    const upstreamMs = this.#msSince(startedMs);
+    if (answer.ok) return { kind: 'answered', result: answer.value, attempts, upstreamMs };
     const { code, message, sent, mayHaveExecuted, details } = answer.error;
     const fault = { code, message, sent, mayHaveExecuted, ...(details === undefined ? {} : { details }) };
-    return { kind: 'failed', ...fault, ...effort };
+    return { kind: 'failed', ...fault, attempts, upstreamMs };
   }
 
   async #inTurn(call: ToolCall, startedMs: number): Promise<Sending> {

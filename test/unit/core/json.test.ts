@@ -127,6 +127,12 @@ describe('parseJson', () => {
     expect(parseJson('5', { depthMax: 0 }).ok).toBe(true);
   });
 
+  test('refuses a text of more values than anybody means, before it has read them all', () => {
+    expect(parse(`[${'0,'.repeat(249_998)}0]`).ok).toBe(true);
+    const flood = `[${'[],'.repeat(5_000_000)}[]]`;
+    expect(parse(flood)).toMatchObject({ ok: false, error: { kind: 'too_many_values', position: 749_998 } });
+  });
+
   test('refuses numbers that would become infinite', () => {
     expect(parse('{"a":1e999}')).toMatchObject({ ok: false, error: { kind: 'not_finite', position: 5 } });
     expect(parse(`-${'9'.repeat(400)}`)).toMatchObject({ ok: false, error: { kind: 'not_finite' } });
