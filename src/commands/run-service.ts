@@ -15,7 +15,7 @@ export function readLevel(text: string | undefined, usual: LogLevel): LogLevel {
 }
 
 /** Servers list, tools are bound, first calls compile their schemas: after that, garbage comes from work. */
-const startUpMs = 5_000;
+const startUpMs = 2_000;
 
 /** Where and how a command that runs the service tells about it. */
 export interface RunOptions {
