@@ -44,7 +44,9 @@ function describe(
     const trouble =
       status.state === 'ready' ? [] : [`${status.stage ?? ''}: ${status.lastError ?? 'no tool list'}`];
     findings += withheld.length + trouble.length;
-    lines.push(`${status.alias}: ${status.state}${own.length > 0 ? `, ${own.length} tools` : ''}`);
+    lines.push(
+      `${status.alias}: ${status.state}${own.length > 0 ? `, ${own.length} ${own.length === 1 ? 'tool' : 'tools'}` : ''}`,
+    );
     for (const text of trouble) lines.push(`  finding: ${text}`);
     for (const line of status.stderr ?? []) lines.push(`    stderr: ${line}`);
     for (const { name, target } of own) lines.push(`  ${name} (${target.class})`);
