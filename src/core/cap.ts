@@ -119,15 +119,23 @@ function mapText(block: ContentBlock, change: (text: string) => string): Content
   return { ...block, resource: { ...resource, text: change(resource.text) } };
 }
 
-/** The characters that blocks bring into an output: their texts, and the names and addresses that are told. */
+/** The characters that blocks bring into an output: every string in them that is not media. */
 const charsOf = (content: readonly ContentBlock[]): number =>
   content.reduce(
     (sum, block) => sum + toldChars(block) + toldChars(embeddedResource(block) ?? {}),
     Math.max(0, content.length - 1) * blockOverheadChars,
   );
 
-const toldChars = ({ text, uri, name }: JsonObject): number =>
-  [text, uri, name].reduce<number>((sum, told) => (typeof told === 'string' ? sum + told.length : sum), 0);
+function toldChars(holder: JsonObject): number {
+  let chars = 0;
+  for (const [name, value] of Object.entries(holder)) {
+    if (typeof value === 'string' && !notTold.has(name)) chars += value.length;
+  }
+  return chars;
+}
+
+/** Media, which never become text, and the kind of a block. */
+const notTold: ReadonlySet<string> = new Set(['data', 'blob', 'type']);
 
 /** The resource inside a block of type `resource`, if it is there in the shape MCP gives it. */
 export function embeddedResource(block: ContentBlock): JsonObject | undefined {

@@ -1,6 +1,7 @@
-import type { JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ContentBlock, ToolResult } from '../core/outcome.ts';
 import { fail, ok, type Result } from '../core/result.ts';
+import { isDeeperThan } from '../core/structured.ts';
 
 /** Content blocks of one result. */
 const blocksMax = 1_000;
@@ -11,6 +12,10 @@ const blockMembersMax = 100;
 export type ResultFault =
   | { readonly kind: 'input_required' }
   | { readonly kind: 'malformed'; readonly reason: string };
+
+/** Hints for a host: an audience, a priority, a time. */
+const annotationLevelsMax = 3;
+const annotationCharsMax = 1_000;
 
 /**
  * Reads the answer to a `tools/call` with as few demands as possible: a result that a server produced is not lost
@@ -38,7 +43,28 @@ function readBlocks(blocks: readonly unknown[]): readonly ContentBlock[] {
 }
 
 /** A block that is not one keeps its place in the list; the rendering names it like any kind that it does not know. */
-const readBlock = (block: unknown): ContentBlock => (isBlock(block) ? block : { type: 'unknown' });
+function readBlock(block: unknown): ContentBlock {
+  if (!isBlock(block)) return { type: 'unknown' };
+  if (!Object.values(block).some(isNested)) return block;
+  const { resource, annotations, ...others } = block;
+  return {
+    ...flat(others),
+    type: block.type,
+    ...(isJsonObject(resource) ? { resource: flat(resource) } : {}),
+    ...(isSmall(annotations) ? { annotations } : {}),
+  };
+}
+
+/** An object without the objects in it, which MCP does not have there and no cap of text would see. */
+const flat = (holder: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(holder).filter(([, value]) => !isNested(value)));
+
+const isSmall = (annotations: JsonValue | undefined): annotations is JsonObject =>
+  isJsonObject(annotations) &&
+  !isDeeperThan(annotations, annotationLevelsMax) &&
+  JSON.stringify(annotations).length <= annotationCharsMax;
+
+const isNested = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
 const isBlock = (block: unknown): block is ContentBlock =>
   typeof block === 'object' &&

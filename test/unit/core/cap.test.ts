@@ -166,3 +166,10 @@ test('whatever the blocks are, their text is inside the limit', () => {
     { numRuns: 500 },
   );
 });
+
+test('a text in a member that nobody knows counts like any other', () => {
+  const block = { type: 'text', text: 'short', z: 'x'.repeat(1_000) };
+  const { content } = capResult({ content: [{ type: 'text', text: 'first' }, block], isError: false }, 500);
+  expect(JSON.stringify(content)).not.toContain('xxx');
+  expect(content[0]).toEqual({ type: 'text', text: 'first' });
+});

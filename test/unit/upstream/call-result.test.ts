@@ -54,3 +54,19 @@ test('a result that asks for more input is none', () => {
   const answer = { resultType: 'input_required', content: [{ type: 'text', text: 'who?' }] };
   expect(readCallResult(answer)).toEqual({ ok: false, error: { kind: 'input_required' } });
 });
+
+test('a block keeps its texts, its resource and small annotations; other objects in it are dropped', () => {
+  const deep = JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`);
+  const annotations = { audience: ['user'], priority: 1 };
+  const resource = { uri: 'a:b', text: 'b' };
+  const read = readCallResult({
+    content: [
+      { type: 'text', text: 'a', annotations, _meta: { deep } },
+      { type: 'resource', resource: { ...resource, z: { deep } }, annotations: { deep } },
+    ],
+  });
+  expect(read.ok && read.value.content).toEqual([
+    { type: 'text', text: 'a', annotations },
+    { type: 'resource', resource },
+  ]);
+});
