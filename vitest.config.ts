@@ -4,7 +4,16 @@ export default defineConfig({
   test: {
     reporters: ['default', './test/support/closing-line.ts'],
     projects: [
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          // These share nothing but modules without state; loading those for each file takes longer than the tests.
+          pool: 'threads',
+          isolate: false,
+        },
+      },
       {
         extends: true,
         test: {
