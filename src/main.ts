@@ -8,6 +8,7 @@ import { Declarations } from './dispatch/declarations.ts';
 import type { DispatchPorts } from './dispatch/ports.ts';
 import { Admission } from './http/admission.ts';
 import type { Readiness, Service } from './http/context.ts';
+import { hostsAllowed } from './http/hosts-allowed.ts';
 import { type Listener, listen, listenPlain } from './http/listener.ts';
 import { newUuidV7 } from './ids.ts';
 import { openLiveRegistry } from './live-registry.ts';
@@ -15,7 +16,6 @@ import type { Metrics } from './telemetry/metrics.ts';
 import type { Telemetry } from './telemetry/telemetry.ts';
 
 const metadataPath = '/.well-known/oauth-protected-resource';
-const loopbackHosts = ['localhost', '127.0.0.1', '[::1]'];
 
 /** A service that listens. */
 export interface RunningService {
@@ -84,7 +84,7 @@ export async function startService(
     resourceMetadata: metadata,
     resourceMetadataUrl:
       metadata === undefined || publicUrl === undefined ? undefined : new URL(metadataPath, publicUrl).href,
-    hostsAllowed: hostsAllowed(configuration),
+    hostsAllowed: hostsAllowed(configuration.listen.host, publicUrl),
     openapi,
     log,
   };
@@ -124,12 +124,6 @@ export async function startService(
       await telemetry.close();
     },
   };
-}
-
-function hostsAllowed({ listen: { host }, publicUrl }: Configuration): ReadonlySet<string> | undefined {
-  const name = host.includes(':') ? `[${host}]` : host;
-  if (!loopbackHosts.includes(name) && !host.startsWith('127.')) return undefined;
-  return new Set([...loopbackHosts, name, ...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname])]);
 }
 
 const listenMetrics = (metrics: Metrics, address: { host: string; port: number }): Promise<Listener> =>
