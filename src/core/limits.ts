@@ -4,6 +4,8 @@ export const limits = {
   jsonDepthMax: 64,
   /** Characters of a `call_id`, a run or a turn name. */
   idCharsMax: 256,
+  /** How often one call may be run whose earlier attempts ended nobody knows how. */
+  claimsMax: 10,
   /** Characters of a name in an intent. */
   nameCharsMax: 256,
   /** Characters of an argument text. */

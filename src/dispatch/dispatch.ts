@@ -1,12 +1,14 @@
-import { hash } from 'node:crypto';
 import { authorise } from '../access/authorise.ts';
-import { type FunctionCall, lookupName } from '../core/call.ts';
+import type { FunctionCall } from '../core/call.ts';
 import { capResult } from '../core/cap.ts';
-import { canonicalJson } from '../core/json.ts';
+import type { JsonObject } from '../core/json.ts';
 import { type Outcome, succeeded } from '../core/outcome.ts';
-import { numericCopy, type ReadArguments, readArguments } from '../tools/arguments.ts';
+import { numericCopy } from '../tools/arguments.ts';
 import type { Binding } from '../tools/registry.ts';
+import type { CallInFlight } from './calls-in-flight.ts';
+import { join, pendingCall, takePlace } from './join.ts';
 import {
+  afterUnknown,
   attemptFailed,
   forbidden,
   invalidArguments,
@@ -15,86 +17,267 @@ import {
   unreadableArguments,
   unusableSchema,
 } from './outcomes.ts';
-import type { Attempt, Caller, DispatchPorts, SettledCall } from './ports.ts';
+import type { Attempt, Caller, DispatchPorts, PendingCall, SettledCall, ToolCall } from './ports.ts';
+import { type Receipt, receive } from './receipt.ts';
+import {
+  type CallEnd,
+  type CallRecord,
+  type Claim,
+  isFinal,
+  type RecordedCall,
+  type RecordedTool,
+} from './record.ts';
+import { claim, claimLate, recall, recordEnd, settleClaim, settleLate, start } from './recording.ts';
+import { answerKnown, type RepeatAnswer, replay } from './repeat.ts';
 
-/** What the pipeline learned on its way, whether or not it came to its end. */
-interface Progress {
+/** How a run came to its end, and what it learned on its way there. */
+interface Ended {
   readonly outcome: Outcome;
-  readonly binding: Binding | undefined;
-  readonly arguments: ReadArguments | undefined;
-  readonly attempt: Attempt | undefined;
+  readonly binding?: Binding;
+  readonly attempt?: Attempt;
+  /** Whether the outcome was found instead of made, and the record that it was found in. */
+  readonly isRepeat?: boolean;
+  readonly replayOf?: CallRecord | undefined;
+  /** Whether a repeat will be recognised. */
+  readonly isRecorded: boolean;
 }
 
 /**
- * Takes one function call to its outcome: find the binding, authorise, check the arguments, call the tool, settle.
- * Every failure is an outcome under the caller's `call_id`. @throws never, save for a bug
+ * Takes one function call: known already? answer from the record; else find the binding, authorise, check the
+ * arguments, claim in the ledger, call the tool, settle. Every failure is an outcome under the caller's `call_id`.
  */
-export async function dispatch(
-  call: FunctionCall,
+export function dispatch(call: FunctionCall, caller: Caller, ports: DispatchPorts): PendingCall {
+  return dispatchReceived(receive(call, caller), caller, ports);
+}
+
+function dispatchReceived(receipt: Receipt, caller: Caller, ports: DispatchPorts): PendingCall {
+  const { call, key, fingerprint, actor, name } = receipt;
+  const recorded: RecordedCall = {
+    id: ports.newId(),
+    key,
+    fingerprint,
+    actor,
+    run: caller.run,
+    turn: caller.turn,
+    callId: call.callId,
+    name,
+    tool: undefined,
+    createdAtMs: ports.clock.nowMs(),
+  };
+  const running = ports.inFlight.find(key);
+  if (running !== undefined) {
+    const anew = (): PendingCall => dispatchReceived(receipt, caller, ports);
+    return join(running, recorded, receipt, caller, ports, anew);
+  }
+  const flight = ports.inFlight.open(recorded);
+  const place = takePlace(flight);
+  flight.settled = runToEnd(flight, receipt, caller, ports);
+  return pendingCall(call, flight, flight.settled, place);
+}
+
+async function runToEnd(
+  flight: CallInFlight,
+  receipt: Receipt,
   caller: Caller,
   ports: DispatchPorts,
 ): Promise<SettledCall> {
   const startedMs = ports.clock.monotonicMs();
-  const id = ports.newId();
-  const { outcome, binding, arguments: read, attempt } = await run(call, caller, ports);
-  const settled: SettledCall = {
-    id,
-    call,
-    outcome,
-    // AZ-3: the way a hidden tool's outputs are written would show that it is there.
-    render: outcome.error?.code === 'unknown_tool' ? undefined : binding?.policy.render,
-    attempts: attempt?.attempts ?? 0,
-    durationMs: ports.clock.monotonicMs() - startedMs,
-  };
-  ports.observer.callFinished({
-    settled,
-    caller,
-    binding,
-    // AZ-8: a refused call has its hash too, of what was sent where nothing was read.
-    argumentsHash: sha256(canonicalJson(read?.parsed ?? call.arguments ?? null)),
-    mended: read?.mended,
-    upstreamMs: attempt?.upstreamMs ?? 0,
-  });
-  return settled;
+  try {
+    const ended = await run(flight, receipt, caller, ports);
+    const { outcome, binding, attempt, replayOf } = ended;
+    if (replayOf !== undefined) flight.replays(replayOf);
+    flight.ended({
+      outcome,
+      attempts: replayOf === undefined ? (attempt?.attempts ?? 0) : 0,
+      atMs: replayOf?.updatedAtMs ?? ports.clock.nowMs(),
+    });
+    const settled: SettledCall = {
+      id: flight.call.id,
+      call: receipt.call,
+      outcome,
+      // AZ-3: the way a hidden tool's outputs are written would show that it is there.
+      render: outcome.error?.code === 'unknown_tool' ? undefined : flight.call.tool?.render,
+      attempts: flight.attempts,
+      durationMs: ports.clock.monotonicMs() - startedMs,
+      replayed: replayOf !== undefined,
+      recordedAtMs: replayOf !== undefined && isFinal(replayOf.status) ? replayOf.updatedAtMs : undefined,
+      isRecorded: ended.isRecorded,
+    };
+    if (ended.isRepeat === true) ports.observer.callReplayed({ settled, caller });
+    else {
+      ports.observer.callFinished({
+        settled,
+        caller,
+        binding,
+        argumentsHash: receipt.argumentsHash,
+        mended: receipt.arguments.ok ? receipt.arguments.value.mended : undefined,
+        upstreamMs: attempt?.upstreamMs ?? 0,
+      });
+    }
+    return settled;
+  } finally {
+    ports.inFlight.close(flight);
+  }
 }
 
-async function run(call: FunctionCall, caller: Caller, ports: DispatchPorts): Promise<Progress> {
-  const binding = ports.registry().find(lookupName(call));
-  if (binding === undefined) return ended(unknownTool(call, caller, ports));
+async function run(
+  flight: CallInFlight,
+  receipt: Receipt,
+  caller: Caller,
+  ports: DispatchPorts,
+): Promise<Ended> {
+  const recalled = recall(flight, ports);
+  const known = recalled instanceof Promise ? await recalled : recalled;
+  if (known !== undefined) {
+    const answer = await answerKnown(known, flight, receipt, caller, ports);
+    if (answer !== undefined) return repeated(answer);
+    // Where it was waited for, the record that it came to has been taken over already.
+    if (flight.before === undefined) flight.takeOver(known);
+  }
+
+  const binding = ports.registry().find(receipt.name);
+  if (binding === undefined) return rejected(unknownTool(receipt.call, caller, ports), flight, ports);
+  flight.bind(recordedTool(binding));
 
   const right = authorise(caller.actor, binding.target);
   if (!right.allowed) {
     // AZ-3: with hideForbidden a tool that may not be called looks exactly like one that is not there.
-    const outcome = ports.hideForbidden ? unknownTool(call, caller, ports) : forbidden(right.missing);
-    return ended(outcome, binding);
+    const outcome = ports.hideForbidden ? unknownTool(receipt.call, caller, ports) : forbidden(right.missing);
+    return rejected(outcome, flight, ports, binding);
   }
 
-  const read = readArguments(call.arguments);
-  if (!read.ok) return ended(unreadableArguments(read.error, caller), binding);
-
-  const { value, hasExactNumbers } = read.value;
+  if (!receipt.arguments.ok) {
+    return rejected(unreadableArguments(receipt.arguments.error, caller), flight, ports, binding);
+  }
+  const { value, hasExactNumbers } = receipt.arguments.value;
   const findings = binding.checkArguments(hasExactNumbers ? numericCopy(value) : value);
-  if (!findings.ok) return ended(unusableSchema(findings.error, binding), binding, read.value);
-  if (findings.value.length > 0) return ended(invalidArguments(findings.value, caller), binding, read.value);
+  if (!findings.ok) return rejected(unusableSchema(findings.error, binding), flight, ports, binding);
+  if (findings.value.length > 0) {
+    return rejected(invalidArguments(findings.value, caller), flight, ports, binding);
+  }
 
-  const { alias, tool, policy } = binding;
-  const attempt = await ports.upstream.callTool({
-    alias,
-    tool,
-    arguments: value,
-    timeoutMs: policy.timeoutMs,
-  });
-  return ended(settle(attempt, binding), binding, read.value, attempt);
+  return binding.target.class === 'read'
+    ? read(flight, binding, value, ports)
+    : write(flight, receipt, binding, value, caller, ports);
 }
 
-const ended = (outcome: Outcome, binding?: Binding, read?: ReadArguments, attempt?: Attempt): Progress => ({
-  outcome,
-  binding,
-  arguments: read,
-  attempt,
+/** A call that only reads waits for the ledger neither before nor after it. */
+async function read(
+  flight: CallInFlight,
+  binding: Binding,
+  value: JsonObject,
+  ports: DispatchPorts,
+): Promise<Ended> {
+  flight.admitted('started', () => claimLate(flight, ports));
+  const attempt = await ports.upstream.callTool(toolCall(flight, binding, value));
+  const end = endOf(attempt, binding, flight, ports);
+  return { outcome: end.outcome, binding, attempt, isRecorded: recordEnd(flight, end, ports) };
+}
+
+/** A call that may change something: `started` is durable before it is sent, its end before it is told (RL-1). */
+async function write(
+  flight: CallInFlight,
+  receipt: Receipt,
+  binding: Binding,
+  value: JsonObject,
+  caller: Caller,
+  ports: DispatchPorts,
+): Promise<Ended> {
+  const taking = await takeForThisProcess(flight, receipt, binding, caller, ports);
+  if ('isRecorded' in taking) return taking;
+  const { taken, status } = taking;
+  ports.observer.callAdmitted({ claim: taken, caller, argumentsHash: receipt.argumentsHash });
+
+  const attempt = await ports.upstream.callTool({
+    ...toolCall(flight, binding, value),
+    beforeSend: status === 'started' ? undefined : () => start(taken, flight, ports),
+    // The requests of the attempt have been counted with its first end.
+    onLateAnswer: (late) => settleLate(taken, { ...endOf(late, binding, flight, ports), attempts: 0 }, ports),
+  });
+  const end = endOf(attempt, binding, flight, ports);
+  // What was not sent has nothing to lose: without its end in the ledger, the next sweep says the same of it.
+  const patienceMs = end.outcome.status === 'not_sent' ? 0 : binding.policy.timeoutMs;
+  const settling = await settleClaim(taken, end, patienceMs, ports);
+  if (settling === 'gone_on') {
+    // The call was taken for lost meanwhile. What its record says by now is what every other post of it gets.
+    const record = await recall(flight, ports);
+    if (record !== undefined) {
+      const answer = await answerKnown(record, flight, receipt, caller, ports);
+      return { ...(answer ?? replay(record)), binding, attempt, isRecorded: true };
+    }
+  }
+  return { outcome: end.outcome, binding, attempt, isRecorded: settling === 'settled' };
+}
+
+/** The claim to a call that may change something; or its end, where it has one without being sent. */
+async function takeForThisProcess(
+  flight: CallInFlight,
+  receipt: Receipt,
+  binding: Binding,
+  caller: Caller,
+  ports: DispatchPorts,
+): Promise<{ readonly taken: Claim; readonly status: 'received' | 'started' } | Ended> {
+  for (;;) {
+    // What has to wait for its turn is claimed as received, so that a crash meanwhile leaves it as not sent; but never
+    // after an attempt that may have had an effect.
+    const canBeNotSent = !ports.upstream.canSendNow(binding.alias) && !flight.mayHaveRun;
+    const status = canBeNotSent ? 'received' : 'started';
+    const claiming = await claim(flight, status, ports);
+    if (claiming.kind === 'refused') return { outcome: claiming.outcome, binding, isRecorded: false };
+    if (claiming.kind === 'claimed') {
+      flight.claimed(claiming.claim, status);
+      return { taken: claiming.claim, status };
+    }
+    const { record } = claiming;
+    const answer = await answerKnown(record, flight, receipt, caller, ports);
+    if (answer !== undefined) return repeated(answer);
+    // It has been unknown since its tool was declared harmless, and the ledger goes by what it was then.
+    if (isFinal(record.status)) return repeated(replay(record));
+    // Another process was quicker and has come to an end that leaves the call to whoever comes next.
+  }
+}
+
+const toolCall = (
+  { call, signal, tell }: CallInFlight,
+  { alias, tool, policy }: Binding,
+  value: JsonObject,
+): ToolCall => ({
+  alias,
+  tool,
+  arguments: value,
+  id: call.id,
+  timeoutMs: policy.timeoutMs,
+  timeoutTotalMs: policy.timeoutTotalMs,
+  mayRepeat: policy.retry === 'safe' && call.tool?.isRepeatable === true,
+  signal,
+  onProgress: tell,
+  onLateAnswer: ignore,
 });
 
-function settle(attempt: Attempt, binding: Binding): Outcome {
+const ignore = (): void => {};
+
+const recordedTool = ({ tool, target, policy }: Binding): RecordedTool => ({
+  name: tool,
+  target,
+  isRepeatable: target.class === 'read' || policy.idempotent,
+  render: policy.render,
+});
+
+function endOf(
+  attempt: Attempt,
+  binding: Binding,
+  { mayHaveRun }: CallInFlight,
+  { clock }: DispatchPorts,
+): CallEnd {
+  const outcome = outcomeOf(attempt, binding);
+  return {
+    outcome: mayHaveRun ? afterUnknown(outcome) : outcome,
+    attempts: attempt.attempts,
+    atMs: clock.nowMs(),
+  };
+}
+
+function outcomeOf(attempt: Attempt, binding: Binding): Outcome {
   if (attempt.kind === 'failed') return attemptFailed(attempt, binding.alias);
   const result = capResult(attempt.result, binding.policy.outputCharsMax);
   if (result.isError) return toolError(result);
@@ -103,4 +286,22 @@ function settle(attempt: Attempt, binding: Binding): Outcome {
   return succeeded(result, isCut ? [] : binding.checkOutput(result));
 }
 
-const sha256 = (text: string): string => hash('sha256', text);
+/**
+ * A call that was turned away before it could have an effect. Its record holds no claim to its key, and takes no place
+ * of one that says that there may have been an effect before.
+ */
+function rejected(outcome: Outcome, flight: CallInFlight, ports: DispatchPorts, binding?: Binding): Ended {
+  const end = { outcome, attempts: 0, atMs: ports.clock.nowMs() };
+  return {
+    outcome,
+    ...(binding === undefined ? {} : { binding }),
+    isRecorded: flight.mayHaveRun || recordEnd(flight, end, ports),
+  };
+}
+
+const repeated = ({ outcome, replayOf }: RepeatAnswer): Ended => ({
+  outcome,
+  isRepeat: true,
+  replayOf,
+  isRecorded: true,
+});

@@ -3,12 +3,16 @@ import { type FunctionCall, lookupName } from '../core/call.ts';
 import { outcomeCodes } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
-import { failed, type Outcome, type ToolResult } from '../core/outcome.ts';
+import { type CallError, failed, type Outcome, type ToolResult } from '../core/outcome.ts';
 import { foreignText } from '../core/text.ts';
 import type { ArgumentFault } from '../tools/arguments.ts';
 import { describeFinding, type SchemaFinding } from '../tools/findings.ts';
 import type { Binding } from '../tools/registry.ts';
 import type { Attempt, Caller, DispatchPorts } from './ports.ts';
+import { type CallRecord, isFinal } from './record.ts';
+
+/** What a caller is told to wait when the ledger cannot be written. */
+const ledgerRetryMs = 1_000;
 
 /** A name that is not in the registry; where its server has never been seen, that is said instead. */
 export function unknownTool(call: FunctionCall, caller: Caller, ports: DispatchPorts): Outcome {
@@ -85,3 +89,64 @@ export function attemptFailed(attempt: Attempt & { kind: 'failed' }, alias: stri
     details: { server: alias, ...attempt.details },
   });
 }
+
+/** The end of an attempt after another of which nobody knows the end: that one may have had an effect, whatever this one says. */
+export function afterUnknown(outcome: Outcome): Outcome {
+  const { status, error } = outcome;
+  if (error === undefined) return outcome;
+  return {
+    ...outcome,
+    status: status === 'not_sent' ? 'unknown' : status,
+    error: {
+      ...error,
+      message: error.mayHaveExecuted ? error.message : `${error.message}; an earlier attempt may have run`,
+      mayHaveExecuted: true,
+    },
+  };
+}
+
+/** The key of this call belongs to another one, of which nothing is told. */
+export const callIdReused = (callId: string): Outcome =>
+  failed(
+    'call_id_reused',
+    `the call id ${JSON.stringify(foreignText(callId, 80))} was used before with another name or other arguments; the call was not run: give each call its own id, or send a Callgate-Turn that changes with each model answer`,
+  );
+
+/** The result of a call that is no longer kept. */
+export const callExpired = ({ status, updatedAtMs }: CallRecord): Outcome =>
+  failed(
+    'call_expired',
+    `this call came to its end on ${new Date(updatedAtMs).toISOString()} as ${status}, and its result is no longer kept; it was not run again. A deliberate repeat needs a new call id`,
+    {
+      status: isFinal(status) ? status : 'unknown',
+      mayHaveExecuted: status !== 'rejected' && status !== 'not_sent',
+    },
+  );
+
+/** Nobody waits any longer for a call that another process runs. */
+export const stillRunning = ({ tool }: CallRecord): Outcome =>
+  failed(
+    'cancelled',
+    'the wait for this call was ended; it may still be running: check its effect before you call it again',
+    {
+      details: tool === undefined ? {} : { server: tool.target.alias },
+    },
+  );
+
+/** What may change something is not run without a record of it. */
+export const ledgerUnavailable = (): Outcome & { readonly error: CallError } => {
+  const outcome = failed(
+    'ledger_unavailable',
+    'callgate cannot record calls at present, so the call was not sent; try again later',
+    { details: { retry_after_ms: ledgerRetryMs } },
+  );
+  return { ...outcome, error: outcome.error as CallError };
+};
+
+/** The actor has as many records as it may have. */
+export const quotaExceeded = (retryAfterMs: number): Outcome =>
+  failed(
+    'rate_limited',
+    'the caller has filled its part of the ledger with calls that change something; the call was not sent: try again later',
+    { details: { retry_after_ms: retryAfterMs } },
+  );

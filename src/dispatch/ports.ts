@@ -5,6 +5,8 @@ import type { JsonObject } from '../core/json.ts';
 import type { Outcome, ToolResult } from '../core/outcome.ts';
 import type { Render } from '../tools/policy.ts';
 import type { Binding, Registry } from '../tools/registry.ts';
+import type { CallsInFlight } from './calls-in-flight.ts';
+import type { CallEnd, CallRecord, Claim, RecordedCall, RecordStatus } from './record.ts';
 
 /** Who asks, and in which of their conversations: the same for all calls of one request. */
 export interface Caller {
@@ -18,7 +20,7 @@ export interface Caller {
   readonly declarationsChanged: boolean;
 }
 
-/** A call that has come to its end. */
+/** A call that has come to its end, as one of those who posted it gets to know. */
 export interface SettledCall {
   /** callgate's own id of the call (UUIDv7). */
   readonly id: string;
@@ -29,6 +31,37 @@ export interface SettledCall {
   /** How often a `tools/call` was handed to a connection for it. */
   readonly attempts: number;
   readonly durationMs: number;
+  /** Whether another post of the same call made it run. */
+  readonly replayed: boolean;
+  /** When the ledger took the outcome, for one that was answered from its record (epoch milliseconds). */
+  readonly recordedAtMs: number | undefined;
+  /** Whether a repeat will be recognised; false where the ledger could not be written. */
+  readonly isRecorded: boolean;
+}
+
+/** A call on its way. Everybody who posts it meanwhile has a handle of their own on the same run. */
+export interface PendingCall {
+  readonly call: FunctionCall;
+  /** @throws never, save for a bug */
+  readonly settled: Promise<SettledCall>;
+  /** What stands in the ledger about the call at present, or will. */
+  snapshot(): CallRecord;
+  /**
+   * Where the call stands, once it stands in the ledger; for callers that do not wait for its end. From then on
+   * nobody's hanging up ends the call.
+   */
+  keep(): Promise<CallRecord>;
+  /** Tells each progress message from now on; gives back how to stop that. */
+  onProgress(listener: (progress: Progress) => void): () => void;
+  /** The caller is gone: a call that only reads is cancelled when nobody waits for it any more. */
+  leave(): void;
+}
+
+/** A progress message of a server (MCP, `notifications/progress`). */
+export interface Progress {
+  readonly progress: number;
+  readonly total?: number;
+  readonly message?: string;
 }
 
 /** One attempt: what is sent to a server, and the bounds it has to keep. */
@@ -37,8 +70,28 @@ export interface ToolCall {
   /** The server's own name of the tool, byte for byte. */
   readonly tool: string;
   readonly arguments: JsonObject;
-  /** From now until the answer, connecting and queueing included. */
+  /** callgate's id of the call, told to the server as `_meta["callgate/call"]`: the same in every attempt. */
+  readonly id: string;
+  /** From now until the answer, connecting and queueing included; each progress message begins it anew. */
   readonly timeoutMs: number;
+  /** The same, whatever progress is told. */
+  readonly timeoutTotalMs: number;
+  /** Whether it may be sent once more after an attempt that nobody knows the end of. */
+  readonly mayRepeat: boolean;
+  /** Cancels the call: out of the queue, or with `notifications/cancelled`. */
+  readonly signal: AbortSignal;
+  /** Called when a connection has a place for the call, before anything is sent; what it gives back ends the call unsent. */
+  readonly beforeSend?: (() => Promise<Refusal | undefined>) | undefined;
+  readonly onProgress: (progress: Progress) => void;
+  /** Takes an answer that comes after the attempt was given up. */
+  readonly onLateAnswer: (attempt: Attempt) => void;
+}
+
+/** Why a call must not be sent after all. */
+export interface Refusal {
+  readonly code: OutcomeCode;
+  readonly message: string;
+  readonly details?: JsonObject;
 }
 
 /** What an attempt took, whatever became of it. */
@@ -67,6 +120,8 @@ export type Attempt =
 export interface Upstream {
   /** Sends one `tools/call` on a live connection, connecting first where needed. @throws never */
   callTool(call: ToolCall): Promise<Attempt>;
+  /** Whether a call to this server would be sent at once: there is a connection, and a place on it. */
+  canSendNow(alias: string): boolean;
   /** Whether the server with this alias has given a tool list since the start. */
   hasListed(alias: string): boolean;
   /** Why the server with this alias cannot be called at present, in words for the model. */
@@ -85,22 +140,106 @@ export interface FinishedCall {
   readonly upstreamMs: number;
 }
 
+/** A write that is about to be sent. */
+export interface AdmittedCall {
+  readonly claim: Claim;
+  readonly caller: Caller;
+  /** SHA-256 of the parsed arguments; hex. */
+  readonly argumentsHash: string;
+}
+
+/** A repeat that was answered from a record, or by the run of another post. */
+export interface ReplayedCall {
+  readonly settled: SettledCall;
+  readonly caller: Caller;
+}
+
+/** What the ledger was asked to do. */
+export type LedgerStep = 'find' | 'claim' | 'start' | 'settle' | 'record';
+
 /** Where facts about calls go. */
 export interface CallObserver {
+  /** One for each attempt of a write, before it is sent (I8). */
+  callAdmitted(fact: AdmittedCall): void;
+  /** One for each call that was run or refused. */
   callFinished(fact: FinishedCall): void;
+  callReplayed(fact: ReplayedCall): void;
+  /** A server answered after its call had been given up, and the record says so now. */
+  callSettledLate(fact: { readonly claim: Claim; readonly outcome: Outcome }): void;
+  /** The ledger did not take something: a write is refused, a read goes on unrecorded. */
+  ledgerFailed(fact: { readonly during: LedgerStep; readonly reason: string }): void;
+}
+
+/** Nothing can be read from, or written to, the ledger at present. The message is for operators. */
+export class LedgerUnavailable extends Error {}
+
+/** What became of a claim. */
+export type ClaimResult =
+  | { readonly kind: 'claimed'; readonly claim: Claim }
+  /** There is a record that must not be run again, or not by us: it says what to answer. */
+  | { readonly kind: 'known'; readonly record: CallRecord }
+  /** The actor has filled its part of the ledger. */
+  | { readonly kind: 'quota_exceeded'; readonly retryAfterMs: number };
+
+/** Which records of one actor. Newest first. */
+export interface RecordQuery {
+  readonly actor: string;
+  readonly callId?: string | undefined;
+  readonly run?: string | undefined;
+  readonly turn?: string | undefined;
+  readonly status?: RecordStatus | undefined;
+  /** Only records older than the one with this id. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+}
+
+/**
+ * The durable record of calls (design section 7). Whatever writes is durable when its promise resolves; whatever fails
+ * rejects with `LedgerUnavailable`, in bounded time.
+ */
+export interface Ledger {
+  /** The record under a key; undefined at once, without a promise, where there is certainly none. */
+  find(key: string): CallRecord | undefined | Promise<CallRecord | undefined>;
+  /**
+   * Takes a call for this process: as a new record, or over one that may be tried anew - rejected; not sent, with the
+   * same fingerprint; unknown and repeatable, with the same fingerprint. The id of an older record stays.
+   */
+  claim(call: RecordedCall, status: 'received' | 'started'): Promise<ClaimResult>;
+  /** Received becomes started; false when the attempt is no longer ours. */
+  start(claim: Claim): Promise<boolean>;
+  /**
+   * Writes the end of an attempt; false when the record has gone on without it. An unknown end gives way once to a
+   * late answer of the same attempt.
+   */
+  settle(claim: Claim, end: CallEnd): Promise<boolean>;
+  /** Writes a call that needed no claim (a read, a rejected call) with its end, over whatever may be tried anew. */
+  record(call: RecordedCall, end: CallEnd): Promise<void>;
+  /** A record of this actor by its id. */
+  get(actor: string, id: string): Promise<CallRecord | undefined>;
+  list(query: RecordQuery): Promise<readonly CallRecord[]>;
+  /** Asks whichever process runs the call to cancel it. */
+  requestCancel(record: CallRecord): Promise<void>;
+  /** Why nothing can be written at present; undefined when it can. */
+  fault(): string | undefined;
 }
 
 /** Monotonic time (RL-14: jumps of the wall clock change no deadline). */
 export interface Clock {
   readonly monotonicMs: () => number;
+  /** Wall clock, for the times of records only. */
+  readonly nowMs: () => number;
 }
 
 /** All that the pipeline needs from outside. */
 export interface DispatchPorts {
   readonly registry: () => Registry;
   readonly upstream: Upstream;
+  readonly ledger: Ledger;
+  /** The calls that this process has taken and not yet settled. */
+  readonly inFlight: CallsInFlight;
   readonly observer: CallObserver;
   readonly clock: Clock;
+  readonly pause: (ms: number) => Promise<void>;
   /** Lets everybody else have the event loop once. */
   readonly nextLoopTurn: () => Promise<void>;
   /** A new UUIDv7. */

@@ -1,6 +1,6 @@
 import { type FunctionCall, lookupName } from '../core/call.ts';
 import { dispatch } from './dispatch.ts';
-import type { Caller, DispatchPorts, SettledCall } from './ports.ts';
+import type { Caller, DispatchPorts, PendingCall, SettledCall } from './ports.ts';
 
 /** Whether the calls of a turn run side by side or one after another. */
 export type Order = 'parallel' | 'sequential';
@@ -8,23 +8,50 @@ export type Order = 'parallel' | 'sequential';
 /** How long the start of one call may take before everybody else gets the event loop. */
 const startMsMax = 5;
 
-/** Runs the calls of one turn. Outputs stand in the order of the calls, and no call's failure touches another (RL-7). */
-export async function dispatchTurn(
+/** The calls of one turn on their way. */
+export interface PendingTurn {
+  /** One for each call that has begun; in sequence, later ones come when their turn does. */
+  readonly begun: readonly PendingCall[];
+  /** In the order of the calls. @throws never, save for a bug */
+  readonly settled: Promise<readonly SettledCall[]>;
+  /** The caller is gone: what has not begun does not begin any more. */
+  leave(): void;
+}
+
+/**
+ * Runs the calls of one turn. Outputs stand in the order of the calls, and no call's failure touches another (RL-7).
+ * @param onBegun is told each call as it begins, before its end
+ */
+export function dispatchTurn(
   calls: readonly FunctionCall[],
   order: Order,
   caller: Caller,
   ports: DispatchPorts,
-): Promise<readonly SettledCall[]> {
-  const running: Promise<SettledCall>[] = [];
-  for (const call of calls) {
-    const sinceMs = ports.clock.monotonicMs();
-    const settled = dispatch(call, caller, ports);
-    running.push(settled);
-    // SC-9 bounds one validation: without a turn of the event loop between slow ones, those of a turn would add up.
-    if (ports.clock.monotonicMs() - sinceMs > startMsMax) await ports.nextLoopTurn();
-    if (order === 'sequential') await settled;
-  }
-  return Promise.all(running);
+  onBegun: (pending: PendingCall, index: number) => void = () => {},
+): PendingTurn {
+  const begun: PendingCall[] = [];
+  let hasLeft = false;
+  const run = async (): Promise<readonly SettledCall[]> => {
+    for (const [index, call] of calls.entries()) {
+      if (hasLeft) break;
+      const sinceMs = ports.clock.monotonicMs();
+      const pending = dispatch(call, caller, ports);
+      begun.push(pending);
+      onBegun(pending, index);
+      // SC-9 bounds one validation: without a turn of the event loop between slow ones, those of a turn would add up.
+      if (ports.clock.monotonicMs() - sinceMs > startMsMax) await ports.nextLoopTurn();
+      if (order === 'sequential') await pending.settled;
+    }
+    return Promise.all(begun.map(({ settled }) => settled));
+  };
+  return {
+    begun,
+    settled: run(),
+    leave: () => {
+      hasLeft = true;
+      for (const pending of begun) pending.leave();
+    },
+  };
 }
 
 /** Whether a call could be for a tool of callgate: its name starts with a configured alias and the separator. */

@@ -127,7 +127,7 @@ function bindingOf(
     alias: policy.alias,
     tool: tool.name,
     target: targetOf(policy, tool.name, toolPolicy.class ?? hintedClass(policy, tool)),
-    policy: toolPolicy,
+    policy: { ...toolPolicy, idempotent: toolPolicy.idempotent ?? isHintedIdempotent(policy, tool) },
     title,
     description: withPrefix(policy.descriptionPrefix, description),
     inputSchema: added.length === 0 ? schema : { ...schema, ...Object.fromEntries(added) },
@@ -165,6 +165,9 @@ const targetOf = (policy: ServerPolicy, rawName: string, toolClass: 'read' | 'wr
 // AZ-6: what a server says about itself counts only where the operator trusts it; everything else may write.
 const hintedClass = (policy: ServerPolicy, tool: ToolDefinition): 'read' | 'write' =>
   policy.trustAnnotations && tool.annotations?.readOnlyHint === true ? 'read' : 'write';
+
+const isHintedIdempotent = (policy: ServerPolicy, tool: ToolDefinition): boolean =>
+  policy.trustAnnotations && tool.annotations?.idempotentHint === true;
 
 function withPrefix(prefix: string | undefined, own: string | undefined): string | undefined {
   const parts = [prefix, own].filter((part) => part !== undefined && part !== '');

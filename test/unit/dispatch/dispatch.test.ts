@@ -17,15 +17,30 @@ const mayAll = { scopes: ['tools:pay:*'] };
 
 describe('the order of the pipeline', () => {
   /** Ports whose every step writes down that it was reached. */
-  function watched(): { ports: DispatchPorts; steps: string[] } {
+  function watched(toolClass: 'read' | 'write'): { ports: DispatchPorts; steps: string[] } {
     const steps: string[] = [];
-    const { service } = createTestService({ servers: [pay] });
+    const { service, ledger } = createTestService({ servers: [{ ...pay, policy: { class: toolClass } }] });
     const { dispatch: ports } = service;
+    const stepped =
+      <In extends unknown[], Out>(step: string, take: (...args: In) => Out) =>
+      (...args: In): Out => {
+        steps.push(step);
+        return take(...args);
+      };
+    ledger.find = stepped('recall', ledger.find.bind(ledger));
+    ledger.claim = stepped('claim', ledger.claim.bind(ledger));
+    ledger.start = stepped('start', ledger.start.bind(ledger));
+    ledger.settle = stepped('settle', ledger.settle.bind(ledger));
+    ledger.record = stepped('record', ledger.record.bind(ledger));
     const watch = (binding: Binding): Binding => ({
       ...binding,
-      get target() {
-        steps.push('authorise');
-        return binding.target;
+      target: {
+        ...binding.target,
+        // What only the check of the rights reads, though perhaps more than once.
+        get alias() {
+          if (steps.at(-1) !== 'authorise') steps.push('authorise');
+          return binding.target.alias;
+        },
       },
       checkArguments: (value) => {
         steps.push('check arguments');
@@ -52,13 +67,22 @@ describe('the order of the pipeline', () => {
             return ports.upstream.callTool(call);
           },
         },
-        observer: { callFinished: () => void steps.push('observe') },
+        observer: {
+          ...ports.observer,
+          callAdmitted: () => void steps.push('admit'),
+          callFinished: () => void steps.push('observe'),
+        },
       },
     };
   }
 
-  const run = async (grants: readonly { alias: string; tool: string }[], name: string, input: string) => {
-    const { ports, steps } = watched();
+  const run = async (
+    grants: readonly { alias: string; tool: string }[],
+    name: string,
+    input: string,
+    toolClass: 'read' | 'write' = 'write',
+  ) => {
+    const { ports, steps } = watched(toolClass);
     const actor = {
       issuer: 'i',
       kind: 'user',
@@ -73,15 +97,32 @@ describe('the order of the pipeline', () => {
       call,
       { actor, requestId: 'r', run: undefined, turn: undefined, declarationsChanged: false },
       ports,
-    );
+    ).settled;
     return { code: outcome.error?.code, steps };
   };
   const grants = [{ alias: 'pay', tool: '*' }];
 
-  test('is find, authorise, check, send', async () => {
+  test('is recall, find, authorise, check, claim, send, settle', async () => {
     expect(await run(grants, 'pay__order', '{"id":1}')).toEqual({
       code: undefined,
-      steps: ['find', 'authorise', 'check arguments', 'send', 'observe'],
+      steps: [
+        'recall',
+        'find',
+        'authorise',
+        'check arguments',
+        'claim',
+        'admit',
+        'send',
+        'settle',
+        'observe',
+      ],
+    });
+  });
+
+  test('has no claim in it for a tool that only reads', async () => {
+    expect(await run(grants, 'pay__order', '{"id":1}', 'read')).toEqual({
+      code: undefined,
+      steps: ['recall', 'find', 'authorise', 'check arguments', 'send', 'record', 'observe'],
     });
   });
 
@@ -89,7 +130,7 @@ describe('the order of the pipeline', () => {
     for (const input of ['{"id":1}', '{', '{}']) {
       expect(await run([], 'pay__order', input)).toEqual({
         code: 'forbidden',
-        steps: ['find', 'authorise', 'observe'],
+        steps: ['recall', 'find', 'authorise', 'record', 'observe'],
       });
     }
   });
@@ -97,18 +138,18 @@ describe('the order of the pipeline', () => {
   test('ends before anything is sent where the arguments do not fit', async () => {
     expect(await run(grants, 'pay__order', '{}')).toEqual({
       code: 'invalid_arguments',
-      steps: ['find', 'authorise', 'check arguments', 'observe'],
+      steps: ['recall', 'find', 'authorise', 'check arguments', 'record', 'observe'],
     });
     expect(await run(grants, 'pay__order', '{')).toEqual({
       code: 'invalid_arguments',
-      steps: ['find', 'authorise', 'observe'],
+      steps: ['recall', 'find', 'authorise', 'record', 'observe'],
     });
   });
 
   test('ends at once for a name that is not there', async () => {
     expect(await run(grants, 'pay__nothing', '{}')).toEqual({
       code: 'unknown_tool',
-      steps: ['find', 'observe'],
+      steps: ['recall', 'find', 'record', 'observe'],
     });
   });
 });
@@ -151,7 +192,7 @@ describe('what a server receives', () => {
     });
     const { json } = await service.get('/v1/declarations', { scopes: ['tools:ws:*'] });
     for (const { name } of json.tools) {
-      await service.post('/v1/calls', functionCall('c', name), { scopes: ['tools:ws:*'] });
+      await service.post('/v1/calls', functionCall(`call-${name}`, name), { scopes: ['tools:ws:*'] });
     }
     expect(service.sent.map(({ tool: sent, timeoutMs }) => [sent, timeoutMs]).sort()).toEqual([
       ['Get File', 5],

@@ -7,14 +7,20 @@ import type { ToolDefinition } from '../../../src/tools/definition.ts';
 import type { ServerPolicy } from '../../../src/tools/policy.ts';
 import { bindNow, tool } from '../../support/service.ts';
 
-const policyWith = (description?: string): ServerPolicy => ({
+const policyWith = (
+  description?: string,
+  { idempotent, trustAnnotations = false }: { idempotent?: boolean; trustAnnotations?: boolean } = {},
+): ServerPolicy => ({
   alias: 'lab',
   descriptionPrefix: undefined,
-  trustAnnotations: false,
+  trustAnnotations,
   offers: () => true,
   toolPolicy: () => ({
     class: undefined,
+    idempotent,
+    retry: 'safe',
     timeoutMs: 1_000,
+    timeoutTotalMs: 1_000,
     outputCharsMax: 1_000,
     render: undefined,
     description,
@@ -168,6 +174,26 @@ describe('texts of a server (MT-4)', () => {
     const { description, steps } = bound({ description: 'd'.repeat(10_000) }, policyWith('Ours.'));
     expect(description).toBe('Ours.');
     expect(steps).toEqual([]);
+  });
+});
+
+describe('what a server says of its own tools (AZ-6)', () => {
+  const annotations = { idempotentHint: true };
+  const isIdempotent = (
+    settings: { idempotent?: boolean; trustAnnotations?: boolean },
+    hints: Partial<ToolDefinition> = { annotations },
+  ): boolean | undefined =>
+    bindNow(policyWith(undefined, settings), [{ ...tool('x'), ...hints }], []).bindings[0]?.policy.idempotent;
+
+  test('makes a tool idempotent only where the operator trusts the server', () => {
+    expect(isIdempotent({})).toBe(false);
+    expect(isIdempotent({ trustAnnotations: true })).toBe(true);
+    expect(isIdempotent({ trustAnnotations: true }, {})).toBe(false);
+  });
+
+  test('gives way to what the operator says of the tool', () => {
+    expect(isIdempotent({ trustAnnotations: true, idempotent: false })).toBe(false);
+    expect(isIdempotent({ idempotent: true }, {})).toBe(true);
   });
 });
 

@@ -6,7 +6,10 @@ import { bindNow, registryOf, tool } from '../../support/service.ts';
 const names = (registry: Registry): string[] => registry.bindings.map(({ name }) => name);
 const policy = {
   class: undefined,
+  idempotent: false,
+  retry: 'safe' as const,
   timeoutMs: 1_000,
+  timeoutTotalMs: 600_000,
   outputCharsMax: 1_000,
   render: undefined,
   description: undefined,
