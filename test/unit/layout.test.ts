@@ -13,6 +13,7 @@ const floors: Readonly<Record<string, number>> = {
   access: 1,
   dispatch: 2,
   upstream: 3,
+  ledger: 3,
   auth: 3,
   telemetry: 3,
   http: 4,
@@ -21,7 +22,7 @@ const floors: Readonly<Record<string, number>> = {
   '': 5,
 };
 /** Adapters stand side by side and do not know each other. */
-const adapters: ReadonlySet<string> = new Set(['upstream', 'auth', 'telemetry']);
+const adapters: ReadonlySet<string> = new Set(['upstream', 'ledger', 'auth', 'telemetry']);
 /** What the pure floors may take from the platform: hashes, and a bound on the time of a validation. */
 const pureModules: ReadonlySet<string> = new Set(['node:crypto', 'node:vm']);
 

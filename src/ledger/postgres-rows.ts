@@ -1,0 +1,135 @@
+import type { Outcome } from '../core/outcome.ts';
+import type { CallRecord, RecordedCall, RecordedTool, RecordStatus } from '../dispatch/record.ts';
+
+/** The columns of `callgate.calls` that make a record, in the order that `recordFromRow` takes them. */
+export const recordColumns =
+  'c.key, c.id, c.fingerprint, c.actor, c.run, c.turn, c.call_id, c.name, c.tool, c.created_at_ms, ' +
+  'c.status, c.attempt, c.attempts, c.updated_at_ms, c.outcome';
+
+/** A row of `recordColumns`. */
+export type RecordRow = readonly [
+  key: string,
+  id: string,
+  fingerprint: string,
+  actor: string,
+  run: string | null,
+  turn: string | null,
+  callId: string,
+  name: string,
+  tool: string | null,
+  createdAtMs: number,
+  status: RecordStatus,
+  attempt: number,
+  attempts: number,
+  updatedAtMs: number,
+  outcome: string | null,
+];
+
+/** A record as it was written. */
+export function recordFromRow(row: RecordRow): CallRecord {
+  const [key, id, fingerprint, actor, run, turn, callId, name, tool, createdAtMs, status, attempt] = row;
+  const [, , , , , , , , , , , , attempts, updatedAtMs, outcome] = row;
+  return {
+    id,
+    key,
+    fingerprint,
+    actor,
+    run: run === null ? undefined : decodeText(run),
+    turn: turn === null ? undefined : decodeText(turn),
+    callId: decodeText(callId),
+    name: decodeText(name),
+    tool: tool === null ? undefined : decodeTool(tool),
+    createdAtMs,
+    status,
+    attempt,
+    attempts,
+    updatedAtMs,
+    outcome: outcome === null ? undefined : (JSON.parse(outcome) as Outcome),
+    isExpired: outcome === null && status !== 'received' && status !== 'started',
+  };
+}
+
+/** A caller's text as PostgreSQL can hold it: JSON escapes NUL and lone surrogates. */
+export const encodeText = (text: string): string => JSON.stringify(text);
+
+const decodeText = (json: string): string => JSON.parse(json) as string;
+
+// Many calls share few tools, and a registry gives all calls of one tool the same values.
+const toolTexts = new WeakMap<RecordedTool, string>();
+
+function encodeTool(tool: RecordedTool): string {
+  let text = toolTexts.get(tool);
+  if (text === undefined) {
+    const { name, target, isRepeatable, render } = tool;
+    text = JSON.stringify([name, target.alias, target.tool, target.class, isRepeatable, render ?? null]);
+    toolTexts.set(tool, text);
+  }
+  return text;
+}
+
+function decodeTool(json: string): RecordedTool {
+  const [name, alias, tool, toolClass, isRepeatable, render] = JSON.parse(json) as [
+    string,
+    string,
+    string,
+    'read' | 'write',
+    boolean,
+    'envelope' | 'text' | null,
+  ];
+  return { name, target: { alias, tool, class: toolClass }, isRepeatable, render: render ?? undefined };
+}
+
+/** One parameter of a statement over many rows: a column in PostgreSQL's array syntax. */
+export function arrayOf<Item>(items: readonly Item[], value: (item: Item) => string | undefined): string {
+  let text = '{';
+  for (const item of items) {
+    if (text.length > 1) text += ',';
+    const each = value(item);
+    text += each === undefined ? 'NULL' : quoted(each);
+  }
+  return `${text}}`;
+}
+
+/**
+ * The same for JSON texts. They hold no control characters, and for all others JSON's quotes are PostgreSQL's.
+ */
+export function jsonArrayOf<Item>(items: readonly Item[], json: (item: Item) => string | undefined): string {
+  let text = '{';
+  for (const item of items) {
+    if (text.length > 1) text += ',';
+    const each = json(item);
+    text += each === undefined ? 'NULL' : JSON.stringify(each);
+  }
+  return `${text}}`;
+}
+
+/** The same for numbers and booleans, which need no quotes. */
+export function scalarArrayOf<Item>(items: readonly Item[], value: (item: Item) => number | boolean): string {
+  let text = '{';
+  for (const item of items) {
+    if (text.length > 1) text += ',';
+    text += value(item);
+  }
+  return `${text}}`;
+}
+
+const needsEscape = /["\\]/;
+
+const quoted = (text: string): string =>
+  needsEscape.test(text) ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`;
+
+/** The parameters `$1` to `$12` of statements that take calls. */
+export const callParameters = (calls: readonly RecordedCall[]): string[] => [
+  arrayOf(calls, ({ key }) => key),
+  arrayOf(calls, ({ id }) => id),
+  arrayOf(calls, ({ actor }) => actor),
+  arrayOf(calls, ({ fingerprint }) => fingerprint),
+  jsonArrayOf(calls, ({ run }) => (run === undefined ? undefined : encodeText(run))),
+  jsonArrayOf(calls, ({ turn }) => (turn === undefined ? undefined : encodeText(turn))),
+  jsonArrayOf(calls, ({ callId }) => encodeText(callId)),
+  jsonArrayOf(calls, ({ name }) => encodeText(name)),
+  jsonArrayOf(calls, ({ tool }) => (tool === undefined ? undefined : encodeTool(tool))),
+  scalarArrayOf(calls, ({ tool }) => tool === undefined || tool.target.class === 'read'),
+  scalarArrayOf(calls, ({ tool }) => tool?.isRepeatable === true),
+  scalarArrayOf(calls, ({ createdAtMs }) => createdAtMs),
+];

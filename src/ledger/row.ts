@@ -1,0 +1,173 @@
+import type { CallStatus } from '../core/errors.ts';
+import { failed, type Outcome, succeeded } from '../core/outcome.ts';
+import {
+  type CallRecord,
+  isFinal,
+  type RecordedCall,
+  type RecordedTool,
+  type RecordStatus,
+} from '../dispatch/record.ts';
+
+/** The numbers that stand for statuses in a store. They never change, and new ones go to the end. */
+const statuses = [
+  'received',
+  'started',
+  'succeeded',
+  'failed',
+  'rejected',
+  'not_sent',
+  'unknown',
+] as const satisfies readonly RecordStatus[];
+
+const numbers = Object.fromEntries(statuses.map((status, index) => [status, index])) as Readonly<
+  Record<RecordStatus, number>
+>;
+
+/** The number of a status in a store. */
+export const statusNumber = (status: RecordStatus): number => numbers[status];
+
+/** The status that a number in a store stands for. */
+export const statusOf = (number: number): RecordStatus => statuses[number] as RecordStatus;
+
+/** A record as a store gives it back. */
+export interface StoredRow {
+  readonly id: string;
+  readonly key: string;
+  readonly actor: string;
+  readonly status: number;
+  readonly attempt: number;
+  readonly attempts: number;
+  readonly updatedAtMs: number;
+  /** See `callText`. */
+  readonly call: string;
+  /** The JSON text of the outcome; null while the call is on its way, and after its retention. */
+  readonly outcome: string | null;
+}
+
+type ToolParts = [
+  name: string,
+  alias: string,
+  tool: string,
+  toolClass: RecordedTool['target']['class'],
+  isRepeatable: boolean,
+  render: 'envelope' | 'text' | null,
+];
+
+type CallParts = [
+  fingerprint: string,
+  run: string | null,
+  turn: string | null,
+  callId: string,
+  name: string,
+  tool: ToolParts | null,
+  createdAtMs: number,
+];
+
+/**
+ * What a call is, in one JSON text. JSON, since texts of callers may hold NUL and lone surrogates, which the text
+ * columns of databases lose or refuse.
+ */
+export function callText(call: RecordedCall): string {
+  const { tool } = call;
+  const toolParts: ToolParts | null =
+    tool === undefined
+      ? null
+      : [
+          tool.name,
+          tool.target.alias,
+          tool.target.tool,
+          tool.target.class,
+          tool.isRepeatable,
+          tool.render ?? null,
+        ];
+  const parts: CallParts = [
+    call.fingerprint,
+    call.run ?? null,
+    call.turn ?? null,
+    call.callId,
+    call.name,
+    toolParts,
+    call.createdAtMs,
+  ];
+  return JSON.stringify(parts);
+}
+
+/** A call from the text that `callText` made, and from what identifies it. */
+export function callOf(
+  text: string,
+  { id, key, actor }: Pick<StoredRow, 'id' | 'key' | 'actor'>,
+): RecordedCall {
+  const [fingerprint, run, turn, callId, name, tool, createdAtMs] = JSON.parse(text) as CallParts;
+  return {
+    id,
+    key,
+    fingerprint,
+    actor,
+    run: run ?? undefined,
+    turn: turn ?? undefined,
+    callId,
+    name,
+    tool: tool === null ? undefined : toolOf(tool),
+    createdAtMs,
+  };
+}
+
+const toolOf = ([name, alias, tool, toolClass, isRepeatable, render]: ToolParts): RecordedTool => ({
+  name,
+  target: { alias, tool, class: toolClass },
+  isRepeatable,
+  render: render ?? undefined,
+});
+
+/** A record from its row. */
+export function recordOf(row: StoredRow): CallRecord {
+  const status = statusOf(row.status);
+  return {
+    ...callOf(row.call, row),
+    status,
+    attempt: row.attempt,
+    attempts: row.attempts,
+    updatedAtMs: row.updatedAtMs,
+    outcome: row.outcome === null ? undefined : (JSON.parse(row.outcome) as Outcome),
+    isExpired: row.outcome === null && isFinal(status),
+  };
+}
+
+/** Whether nothing has happened under the key of a record that could happen twice. */
+export const mayBeTakenOver = (old: CallRecord, call: RecordedCall): boolean =>
+  old.status === 'rejected' ||
+  (old.fingerprint === call.fingerprint &&
+    (old.status === 'not_sent' ||
+      (old.status === 'unknown' &&
+        !old.isExpired &&
+        old.tool?.isRepeatable === true &&
+        call.tool?.isRepeatable === true)));
+
+/** Whether the outcome of a call is kept for the shorter time: it only read, or came to no tool. */
+export const isLight = ({ tool }: Pick<RecordedCall, 'tool'>, status: RecordStatus): boolean =>
+  status === 'rejected' || tool === undefined || tool.target.class === 'read';
+
+/** Whether the record of a call with this end outlives its outcome: only what may have had an effect must not run anew. */
+export const leavesTombstone = (status: RecordStatus): boolean =>
+  status !== 'rejected' && status !== 'not_sent';
+
+/** How a call ends whose process has lost it (RL-10). */
+export const interrupted = (status: RecordStatus): Outcome & { readonly status: CallStatus } =>
+  status === 'received'
+    ? failed('interrupted', 'callgate stopped before this call was sent; it can be sent again', {
+        status: 'not_sent',
+        mayHaveExecuted: false,
+        retryable: true,
+      })
+    : failed(
+        'interrupted',
+        'callgate stopped while this call was running; it may have had its effect: check before you call it again',
+      );
+
+/** How a call ends that an operator has looked into. */
+export function operatorsWord(status: 'succeeded' | 'failed', note: string): Outcome {
+  const result = { content: [{ type: 'text', text: note }], isError: status === 'failed' };
+  return status === 'succeeded'
+    ? succeeded(result, ['an operator settled this call by hand'])
+    : failed('tool_error', 'an operator settled this call by hand, as failed', { result });
+}

@@ -1,0 +1,500 @@
+import { Client } from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { LedgerUnavailable } from '../../../src/dispatch/ports.ts';
+import type { RecordedCall } from '../../../src/dispatch/record.ts';
+import { openPostgres, openPostgresArchive, type PostgresLedger } from '../../../src/ledger/postgres.ts';
+import { defaultTimings, type PostgresTimings } from '../../../src/ledger/postgres-replica.ts';
+import { schemaVersion } from '../../../src/ledger/postgres-schema.ts';
+import { type LedgerDeps, LedgerRefused } from '../../../src/ledger/settings.ts';
+import { describeWithPostgres, type TestServer } from '../../support/postgres.ts';
+import { TcpProxy } from '../../support/tcp-proxy.ts';
+import { until } from '../../support/until.ts';
+import { answered, claimed, found, outcomes, readTool, Workbench, wideBounds } from './bench.ts';
+
+/** A replica notices and recovers quickly, and takes nothing for dead that is only slow on this machine. */
+const quick: PostgresTimings = { ...defaultTimings, heartbeatMs: 200, sweepMs: 100, retentionMs: 600_000 };
+/** The bound that the ledger promises, and room for a busy machine. */
+const promptMs = 6_000;
+
+interface Replica {
+  readonly ledger: PostgresLedger;
+  readonly proxy: TcpProxy;
+  readonly events: string[];
+  readonly cancelRequests: string[];
+  readonly lost: Set<string>;
+}
+
+/** One database with replicas on it, each behind a proxy of its own. */
+class Bench {
+  readonly calls = new Workbench({
+    open: () => Promise.reject(new Error('replicas are opened by the bench')),
+    crash: async () => {},
+    maintain: async () => {},
+    remove: async () => {},
+  });
+  readonly url: string;
+  readonly #admin: Client;
+
+  private constructor(url: string, admin: Client) {
+    this.url = url;
+    this.#admin = admin;
+  }
+
+  static async open(server: TestServer): Promise<Bench> {
+    const database = await server.createDatabase();
+    const admin = new Client({ connectionString: database.url });
+    await admin.connect();
+    onTestFinished(async () => {
+      await admin.end();
+      await database.drop();
+    });
+    return new Bench(database.url, admin);
+  }
+
+  async sql(text: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
+    const { rows } = await this.#admin.query<Record<string, unknown>>(text, [...values]);
+    return rows;
+  }
+
+  proxy(): Promise<TcpProxy> {
+    const { hostname: host, port } = new URL(this.url);
+    return TcpProxy.open({ host, port: Number(port) });
+  }
+
+  async replica(timings: Partial<PostgresTimings> = {}, proxy?: TcpProxy): Promise<Replica> {
+    const through = proxy ?? (await this.proxy());
+    const events: string[] = [];
+    const cancelRequests: string[] = [];
+    const lost = new Set<string>();
+    const log = (event: string): void => void events.push(event);
+    const deps: LedgerDeps = {
+      nowMs: Date.now,
+      log: { info: log, warn: log, error: log },
+      isHeld: (id) => !lost.has(id),
+      onCancelRequested: (id) => void cancelRequests.push(id),
+    };
+    const url = through.through(this.url);
+    const settings = { ...wideBounds, store: { kind: 'postgres', url } as const };
+    const ledger = await openPostgres(url, settings, deps, { ...quick, ...timings });
+    onTestFinished(async () => {
+      await ledger.close();
+      await through.close();
+    });
+    return { ledger, proxy: through, events, cancelRequests, lost };
+  }
+
+  /** Ends the connections of all replicas, as a restart of the server does. */
+  terminateAll(): Promise<unknown> {
+    return this.sql(
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+    );
+  }
+
+  /** Every statement of this kind on a call takes so long, or fails with this SQLSTATE. */
+  async spoil(event: 'INSERT' | 'UPDATE', how: { readonly sleepS: number } | { readonly code: string }) {
+    const body =
+      'code' in how
+        ? `RAISE EXCEPTION 'spoiled' USING ERRCODE = '${how.code}';`
+        : `PERFORM pg_sleep(${how.sleepS});`;
+    await this.sql(`
+      CREATE OR REPLACE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${body} RETURN NULL; END $$;
+      CREATE OR REPLACE TRIGGER spoil AFTER ${event} ON callgate.calls FOR EACH STATEMENT EXECUTE FUNCTION spoil()`);
+  }
+
+  async mend(): Promise<void> {
+    await this.sql('DROP TRIGGER spoil ON callgate.calls');
+  }
+}
+
+const isUsable = (ledger: PostgresLedger) => () => ledger.fault() === undefined;
+
+/** Every operation once. */
+function everything(bench: Bench, ledger: PostgresLedger, call: RecordedCall): Promise<unknown>[] {
+  const end = bench.calls.ended(outcomes.succeeded);
+  return [
+    ledger.find(bench.calls.call().key),
+    ledger.claim(bench.calls.call(), 'started'),
+    ledger.start({ call, attempt: 1 }),
+    ledger.settle({ call: bench.calls.call(), attempt: 1 }, end),
+    ledger.record(bench.calls.call({ tool: readTool }), end),
+    ledger.get('actor-1', call.id),
+    ledger.list({ actor: 'actor-1', limit: 10 }),
+    ledger.requestCancel({
+      ...call,
+      status: 'started',
+      attempt: 1,
+      attempts: 0,
+      updatedAtMs: 0,
+      outcome: undefined,
+      isExpired: false,
+    }),
+  ];
+}
+
+async function allUnavailable(operations: readonly Promise<unknown>[]): Promise<void> {
+  for (const settled of await Promise.allSettled(operations)) {
+    expect(settled.status).toBe('rejected');
+    expect(settled.status === 'rejected' && settled.reason).toBeInstanceOf(LedgerUnavailable);
+  }
+}
+
+describeWithPostgres('the ledger on a PostgreSQL', (server) => {
+  test.for(['stall', 'refuse'] as const)(
+    'whose connections %s fails every operation in time, and works again by itself',
+    async (fault) => {
+      const bench = await Bench.open(server);
+      const { ledger, proxy, events } = await bench.replica();
+      const call = bench.calls.call();
+      const claim = await claimed(ledger, call, 'received');
+      proxy[fault]();
+      const sinceMs = performance.now();
+      await allUnavailable(everything(bench, ledger, call));
+      expect(performance.now() - sinceMs).toBeLessThan(promptMs);
+      expect(ledger.fault()).toMatch(/\w/);
+      const fastSinceMs = performance.now();
+      await allUnavailable(everything(bench, ledger, call));
+      expect(performance.now() - fastSinceMs).toBeLessThan(100);
+      proxy.resume();
+      await until(isUsable(ledger));
+      expect(events).toContain('ledger.available');
+      expect(await ledger.settle(claim, bench.calls.ended(outcomes.succeeded))).toBe(true);
+      await claimed(ledger, bench.calls.call());
+    },
+  );
+
+  test('that restarts loses no more than what was on its way', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    for (let round = 0; round < 5; round += 1) {
+      const running = Array.from({ length: 64 }, async () => {
+        const call = bench.calls.call();
+        const result = await ledger.claim(call, 'started').catch((error: unknown) => error);
+        if (result instanceof Error) expect(result).toBeInstanceOf(LedgerUnavailable);
+      });
+      await bench.terminateAll();
+      await Promise.all(running);
+      await until(isUsable(ledger));
+      await until(() =>
+        ledger.claim(bench.calls.call(), 'started').then(
+          () => true,
+          () => false,
+        ),
+      );
+    }
+  });
+
+  test('that cannot be reached at first is waited for', async () => {
+    const bench = await Bench.open(server);
+    const proxy = await bench.proxy();
+    proxy.refuse();
+    const { ledger } = await bench.replica({}, proxy);
+    expect(ledger.fault()).toMatch(/\w/);
+    await allUnavailable(everything(bench, ledger, bench.calls.call()));
+    proxy.resume();
+    await until(isUsable(ledger));
+    await claimed(ledger, bench.calls.call());
+  });
+
+  test('that is read-only says so, until it is not', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    const name = new URL(bench.url).pathname.slice(1);
+    await bench.sql(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    await bench.terminateAll();
+    await until(() => ledger.fault() === 'the database is read-only');
+    await expect(ledger.claim(bench.calls.call(), 'started')).rejects.toThrow(/read-only/);
+    await bench.sql(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+    await bench.terminateAll();
+    await until(isUsable(ledger));
+    await claimed(ledger, bench.calls.call());
+  });
+
+  test('whose disk is full says so, until it is not', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    await bench.spoil('INSERT', { code: '53100' });
+    await expect(ledger.claim(bench.calls.call(), 'started')).rejects.toThrow(/disk of the database is full/);
+    expect(ledger.fault()).toBe('the disk of the database is full');
+    await bench.mend();
+    await until(isUsable(ledger));
+    await claimed(ledger, bench.calls.call());
+  });
+
+  test('fails one call of a batch, not its neighbours, for a value that cannot be stored', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    const bad = { ...bench.calls.call(), key: 'a\0b' };
+    const good = [bench.calls.call(), bench.calls.call()];
+    const results = await Promise.allSettled(
+      [good[0], bad, good[1]].map((call) => ledger.claim(call as RecordedCall, 'started')),
+    );
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect(results[1]).toMatchObject({ reason: expect.any(LedgerUnavailable) });
+    expect(ledger.fault()).toBeUndefined();
+  });
+
+  test('ends as not sent what was claimed by a statement whose answer was lost', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, proxy } = await bench.replica();
+    const call = bench.calls.call();
+    await bench.spoil('INSERT', { sleepS: 0.3 });
+    const claiming = ledger.claim(call, 'started');
+    const failed = expect(claiming).rejects.toBeInstanceOf(LedgerUnavailable);
+    await until(
+      async () => (await bench.sql("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).length > 0,
+    );
+    proxy.cut();
+    await failed;
+    await bench.mend();
+    await until(isUsable(ledger));
+    await until(
+      async () => (await bench.sql("SELECT FROM callgate.calls WHERE status = 'not_sent'")).length > 0,
+    );
+    expect(await claimed(ledger, bench.calls.call(call))).toMatchObject({
+      attempt: 2,
+      call: { id: call.id },
+    });
+  });
+
+  test('takes the second try of an end whose first answer was lost for the first', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, proxy } = await bench.replica();
+    const call = bench.calls.call();
+    const claim = await claimed(ledger, call);
+    const end = bench.calls.ended(answered('once'));
+    await bench.spoil('UPDATE', { sleepS: 0.3 });
+    const failed = expect(ledger.settle(claim, end)).rejects.toBeInstanceOf(LedgerUnavailable);
+    await until(
+      async () => (await bench.sql("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).length > 0,
+    );
+    proxy.cut();
+    await failed;
+    await bench.mend();
+    await until(isUsable(ledger));
+    await until(
+      async () => (await bench.sql("SELECT FROM callgate.calls WHERE status = 'succeeded'")).length > 0,
+    );
+    expect(await ledger.settle(claim, end)).toBe(true);
+    expect(await ledger.settle(claim, { ...end })).toBe(false);
+    expect(await found(ledger, call)).toMatchObject({ status: 'succeeded', attempts: 1 });
+  });
+
+  test('sends a wish to cancel to the replica that runs the call, at once', async () => {
+    const bench = await Bench.open(server);
+    const [a, b, c] = [await bench.replica(), await bench.replica(), await bench.replica()];
+    const call = bench.calls.call();
+    await claimed(a.ledger, call);
+    c.lost.add(call.id);
+    b.lost.add(call.id);
+    const sinceMs = performance.now();
+    await b.ledger.requestCancel(await found(b.ledger, call));
+    await until(() => a.cancelRequests.includes(call.id));
+    expect(performance.now() - sinceMs).toBeLessThan(500);
+    expect([b.cancelRequests, c.cancelRequests]).toEqual([[], []]);
+  });
+
+  test('tells a replica that was cut off of the wishes that it has missed', async () => {
+    const bench = await Bench.open(server);
+    const [a, b] = [await bench.replica(), await bench.replica()];
+    const call = bench.calls.call();
+    await claimed(a.ledger, call);
+    a.proxy.refuse();
+    await until(
+      async () =>
+        (await bench.sql("SELECT FROM pg_stat_activity WHERE query LIKE 'UPDATE callgate.replicas%'"))
+          .length < 2,
+    );
+    await b.ledger.requestCancel(await found(b.ledger, call));
+    a.proxy.resume();
+    await until(() => a.cancelRequests.includes(call.id));
+  });
+
+  test('ends the calls of a replica that is paused beyond its lease; awake, it settles its own attempts only', async () => {
+    const bench = await Bench.open(server);
+    const paused = await bench.replica();
+    const other = await bench.replica();
+    const [received, started, untouched] = [bench.calls.call(), bench.calls.call(), bench.calls.call()];
+    const first = await claimed(paused.ledger, received, 'received');
+    const second = await claimed(paused.ledger, started, 'started');
+    await claimed(other.ledger, untouched, 'started');
+    paused.proxy.stall();
+    await bench.sql(
+      'UPDATE callgate.replicas SET lease_until = now() WHERE number = (SELECT min(number) FROM callgate.replicas)',
+    );
+    await until(async () => {
+      const record = await found(other.ledger, started);
+      return record.status === 'unknown';
+    });
+    expect(await found(other.ledger, started)).toMatchObject({ outcome: { error: { code: 'interrupted' } } });
+    expect(await found(other.ledger, received)).toMatchObject({ status: 'not_sent' });
+    expect(await found(other.ledger, untouched)).toMatchObject({ status: 'started' });
+    const again = await claimed(other.ledger, bench.calls.call(received), 'received');
+    await until(() => paused.ledger.fault() !== undefined);
+    await expect(paused.ledger.claim(bench.calls.call(), 'started')).rejects.toBeInstanceOf(
+      LedgerUnavailable,
+    );
+
+    paused.proxy.resume();
+    await until(isUsable(paused.ledger));
+    expect(await paused.ledger.start(first)).toBe(false);
+    expect(await paused.ledger.settle(first, bench.calls.ended(outcomes.succeeded))).toBe(false);
+    expect(await paused.ledger.settle(second, bench.calls.ended(outcomes.succeeded, 0))).toBe(true);
+    expect(await other.ledger.settle(again, bench.calls.ended(outcomes.failed))).toBe(true);
+    expect(await found(other.ledger, started)).toMatchObject({ status: 'succeeded' });
+    expect(await found(paused.ledger, received)).toMatchObject({ status: 'failed', attempt: 2 });
+    await claimed(paused.ledger, bench.calls.call());
+    expect(await bench.sql('SELECT DISTINCT owner FROM callgate.calls WHERE owner IS NOT NULL')).toHaveLength(
+      2,
+    );
+  });
+
+  test('gives a new number to a replica that could not renew its lease in time, whatever the database says', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, proxy } = await bench.replica({ leaseMs: 1_500 });
+    proxy.refuse();
+    await bench.sql("UPDATE callgate.replicas SET lease_until = now() + interval '1 hour'");
+    // Nothing happens when a lease runs out, so there is nothing but time to wait for.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    proxy.resume();
+    await until(isUsable(ledger));
+    expect(await bench.sql('SELECT FROM callgate.replicas')).toHaveLength(2);
+    await claimed(ledger, bench.calls.call());
+    expect(await bench.sql('SELECT owner FROM callgate.calls')).toEqual(
+      await bench.sql('SELECT max(number) AS owner FROM callgate.replicas'),
+    );
+  });
+
+  test('refuses a claim whose replica has lost its lease, whatever that replica thinks', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica({ heartbeatMs: 600_000, leaseMs: 600_000, sweepMs: 600_000 });
+    const claim = await claimed(ledger, bench.calls.call(), 'received');
+    await bench.sql("UPDATE callgate.replicas SET lease_until = now() - interval '1 second'");
+    await expect(ledger.claim(bench.calls.call(), 'started')).rejects.toThrow(/lease/);
+    expect(await bench.sql("SELECT FROM callgate.calls WHERE status = 'started'")).toEqual([]);
+    // It goes on under a new number, which the old call does not bear.
+    await until(
+      async () => (await bench.sql('SELECT FROM callgate.replicas WHERE lease_until > now()')).length > 0,
+    );
+    expect(await ledger.start(claim)).toBe(false);
+    await claimed(ledger, bench.calls.call());
+  });
+
+  test('has one schema however many replicas start at once', async () => {
+    const bench = await Bench.open(server);
+    const replicas = await Promise.all(
+      Array.from({ length: 20 }, () => bench.replica({ heartbeatMs: 3_000 })),
+    );
+    expect(replicas.map(({ ledger }) => ledger.fault())).toEqual(replicas.map(() => undefined));
+    expect(await bench.sql('SELECT version, name FROM callgate.migrations ORDER BY version')).toMatchObject([
+      { version: 1, name: 'calls, replicas and quotas' },
+    ]);
+    expect(await bench.sql('SELECT DISTINCT number FROM callgate.replicas')).toHaveLength(20);
+    const call = bench.calls.call();
+    const results = await Promise.all(
+      replicas.map(({ ledger }) => ledger.claim(bench.calls.call(call), 'started')),
+    );
+    expect(results.filter(({ kind }) => kind === 'claimed')).toHaveLength(1);
+  });
+
+  test('of a newer schema is refused, and a running replica begins nothing more on it', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica({ heartbeatMs: 600_000, leaseMs: 600_000, sweepMs: 600_000 });
+    const [waiting, running] = [bench.calls.call(), bench.calls.call()];
+    const toStart = await claimed(ledger, waiting, 'received');
+    const toSettle = await claimed(ledger, running, 'started');
+    await bench.sql("INSERT INTO callgate.migrations (version, name) VALUES ($1, 'of tomorrow')", [
+      schemaVersion + 1,
+    ]);
+    await expect(bench.replica()).rejects.toBeInstanceOf(LedgerRefused);
+    await expect(openPostgresArchive(bench.url)).rejects.toThrow(/version/);
+    await expect(ledger.claim(bench.calls.call(), 'started')).rejects.toThrow(/newer version/);
+    await expect(ledger.start(toStart)).rejects.toBeInstanceOf(LedgerUnavailable);
+    await until(() => ledger.fault()?.includes('version') === true);
+    await bench.sql('DELETE FROM callgate.migrations WHERE version > $1', [schemaVersion]);
+    await until(isUsable(ledger));
+    expect(await ledger.start(toStart)).toBe(true);
+    expect(await ledger.settle(toSettle, bench.calls.ended(outcomes.succeeded))).toBe(true);
+  });
+
+  test('that cannot be used by this URL is refused', async () => {
+    const bench = await Bench.open(server);
+    const wrong = new URL(bench.url);
+    wrong.pathname = '/callgate_nowhere';
+    for (const url of [wrong.href, 'postgresql://user@host:port/database']) {
+      const settings = { ...wideBounds, store: { kind: 'postgres', url } as const };
+      const deps: LedgerDeps = {
+        nowMs: Date.now,
+        log: { info: () => {}, warn: () => {}, error: () => {} },
+        isHeld: () => true,
+        onCancelRequested: () => {},
+      };
+      await expect(openPostgres(url, settings, deps)).rejects.toBeInstanceOf(LedgerRefused);
+      await expect(openPostgresArchive(url)).rejects.toBeInstanceOf(LedgerRefused);
+    }
+    await expect(openPostgresArchive(bench.url)).rejects.toThrow(/no ledger/);
+  });
+
+  test('can be read, and an unknown call settled, beside the replicas', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    const calls = [bench.calls.call(), bench.calls.call({ actor: 'actor-2' }), bench.calls.call()] as const;
+    for (const call of calls)
+      await ledger.settle(await claimed(ledger, call), bench.calls.ended(outcomes.unknown));
+    await ledger.record(bench.calls.call({ tool: readTool }), bench.calls.ended(outcomes.succeeded));
+    const archive = await openPostgresArchive(bench.url);
+    onTestFinished(() => archive.close());
+    const listed = await archive.list({ status: 'unknown', limit: 2 });
+    expect(listed.map(({ id }) => id)).toEqual([calls[2].id, calls[1].id]);
+    expect(await archive.list({ status: 'unknown', before: calls[1].id, limit: 2 })).toEqual([
+      await found(ledger, calls[0]),
+    ]);
+    expect(await archive.list({ limit: 10 })).toHaveLength(4);
+    expect(await archive.get(calls[1].id)).toEqual(await found(ledger, calls[1]));
+    for (const id of ['', 'x', '\0']) expect(await archive.get(id)).toBeUndefined();
+    expect(await archive.settle(calls[0].id, 'succeeded', 'seen in the bank')).toBe(true);
+    expect(await archive.settle(calls[0].id, 'failed', 'or not')).toBe(false);
+    const record = await found(ledger, calls[0]);
+    expect(record.status).toBe('succeeded');
+    expect(JSON.stringify(record.outcome)).toContain('seen in the bank');
+  });
+
+  test('is left alone by a replica that has closed', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, proxy } = await bench.replica();
+    await Promise.all(Array.from({ length: 100 }, () => claimed(ledger, bench.calls.call())));
+    await ledger.close();
+    expect(await bench.sql('SELECT FROM callgate.replicas')).toEqual([]);
+    expect(await bench.sql("SELECT FROM callgate.calls WHERE status <> 'unknown'")).toEqual([]);
+    await until(() => proxy.connections === 0);
+    await until(
+      async () =>
+        (
+          await bench.sql(
+            "SELECT FROM pg_stat_activity WHERE application_name = 'callgate' AND datname = current_database()",
+          )
+        ).length === 0,
+    );
+  });
+
+  test('is tidied in slices, however much there is', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    const long = Date.now() - 16 * 60_000;
+    const ends = Array.from({ length: 1_300 }, (_, index) => {
+      const call = bench.calls.call({ tool: readTool, actor: `actor-${index % 7}` });
+      return ledger.record(call, {
+        outcome: outcomes.succeeded,
+        attempts: 1,
+        atMs: index < 1_200 ? long : Date.now(),
+      });
+    });
+    await Promise.all(ends);
+    await until(() => ledger.maintain());
+    expect(
+      await bench.sql('SELECT shelf, count(*)::int FROM callgate.calls GROUP BY shelf ORDER BY shelf'),
+    ).toEqual([
+      { shelf: 'read', count: 100 },
+      { shelf: 'tombstone', count: 1_200 },
+    ]);
+  });
+});
