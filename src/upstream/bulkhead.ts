@@ -1,9 +1,8 @@
 /** How a wait for a place ended. */
-export type Entry = 'entered' | 'full' | 'timed_out' | 'closed';
+export type Entry = 'entered' | 'full' | 'timed_out' | 'cancelled' | 'closed';
 
 interface Waiting {
-  readonly enter: (entry: Entry) => void;
-  readonly timer: NodeJS.Timeout;
+  readonly end: (entry: Entry) => void;
 }
 
 /** Bounds how many calls run on one server at once, and how many may wait for that (RL-6, RL-13). First come, first in. */
@@ -18,23 +17,35 @@ export class Bulkhead {
     this.#queueMax = queueMax;
   }
 
+  /** Whether there is a free place. Nobody waits while there is one. */
+  get hasRoom(): boolean {
+    return this.#running < this.#concurrencyMax;
+  }
+
   /** Takes a free place if there is one. */
   tryEnter(): boolean {
-    if (this.#running >= this.#concurrencyMax) return false;
+    if (!this.hasRoom) return false;
     this.#running++;
     return true;
   }
 
-  /** Waits for a place, at most `waitMaxMs`. Who entered must `leave`. */
-  enter(waitMaxMs: number): Promise<Entry> {
+  /** Waits for a place, at most `waitMaxMs`, and not once the signal has come. Who entered must `leave`. */
+  enter(waitMaxMs: number, signal?: AbortSignal): Promise<Entry> {
+    if (signal?.aborted === true) return Promise.resolve('cancelled');
     if (this.tryEnter()) return Promise.resolve('entered');
     if (this.#queue.size >= this.#queueMax) return Promise.resolve('full');
-    return new Promise((enter) => {
-      const timer = setTimeout(() => {
-        this.#queue.delete(waiting);
-        enter('timed_out');
-      }, waitMaxMs);
-      const waiting: Waiting = { enter, timer };
+    return new Promise((resolve) => {
+      const cancel = (): void => waiting.end('cancelled');
+      const waiting: Waiting = {
+        end: (entry) => {
+          this.#queue.delete(waiting);
+          clearTimeout(timer);
+          signal?.removeEventListener('abort', cancel);
+          resolve(entry);
+        },
+      };
+      const timer = setTimeout(waiting.end, waitMaxMs, 'timed_out');
+      signal?.addEventListener('abort', cancel);
       this.#queue.add(waiting);
     });
   }
@@ -43,17 +54,11 @@ export class Bulkhead {
   leave(): void {
     const [next] = this.#queue;
     if (next === undefined) this.#running--;
-    else this.#dismiss(next, 'entered');
+    else next.end('entered');
   }
 
   /** Sends everybody away who waits. */
   close(): void {
-    for (const waiting of this.#queue) this.#dismiss(waiting, 'closed');
-  }
-
-  #dismiss(waiting: Waiting, entry: Entry): void {
-    this.#queue.delete(waiting);
-    clearTimeout(waiting.timer);
-    waiting.enter(entry);
+    for (const waiting of this.#queue) waiting.end('closed');
   }
 }

@@ -37,7 +37,7 @@ export function connectFailure(error: unknown, facts: HandshakeFacts): ConnectFa
     return { stage: 'spawn', reason: spawnReasons[error.fault], detail: error.message };
   }
   const http = httpFault(error);
-  const code = http === undefined ? rpcErrorCode(error) : http.rpcCode;
+  const code = http === undefined ? rpcErrorCode(error) : http.facts.rpcCode;
   if (code === unsupportedVersionCode) {
     return {
       stage: 'initialize',

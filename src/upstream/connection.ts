@@ -9,10 +9,20 @@ import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import { NotSentError } from './batch-writer.ts';
-import { CallChannel, CallTimeout } from './call-channel.ts';
+import { type Answer, CallChannel, CallTimeout, type GivenUpCall } from './call-channel.ts';
 import { readCallResult } from './call-result.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
-import { type CallFault, classifyFault, httpFault, inputRequired, malformed, rpcErrorCode } from './fault.ts';
+import { Deadline } from './deadline.ts';
+import {
+  type CallFault,
+  classifyFault,
+  httpFault,
+  inputRequired,
+  malformed,
+  type Resend,
+  resendAfter,
+  rpcErrorCode,
+} from './fault.ts';
 import { floodReason } from './flood-watch.ts';
 import type { HttpFetch } from './http-fetch.ts';
 import type { ServerSettings } from './settings.ts';
@@ -38,8 +48,8 @@ export interface ConnectionDeps {
   readonly onToolsChanged: () => void;
 }
 
-/** A failed call. `isResendable`: it did not get through this connection, and may be sent once more over a new one. */
-export type FailedCall = CallFault & { readonly isResendable: boolean };
+/** A failed call, and whether it may be sent once more. */
+export type FailedCall = CallFault & { readonly resend: Resend };
 
 interface HttpLink {
   readonly transport: StreamableHTTPClientTransport;
@@ -141,7 +151,7 @@ export class Connection {
       const observed = this.#observed();
       await this.#client.connect(observed, { timeout: neverMs });
       this.#takeNotices(observed);
-      this.#calls = new CallChannel(observed);
+      this.#calls = this.#openChannel(observed);
       this.#isOpen = true;
       return undefined;
     } catch (error) {
@@ -165,6 +175,17 @@ export class Connection {
     return transport;
   }
 
+  #openChannel(transport: Transport): CallChannel {
+    const { redact } = this.#deps;
+    const stdio = this.#stdio;
+    // Over HTTP the request of a call that is given up is closed, and its answer with it.
+    if (stdio === undefined) return new CallChannel(transport, { redact, onLateAnswer: undefined });
+    const onLateAnswer = (call: GivenUpCall, answer: Answer): void => this.#tellLate(call, answer);
+    const channel = new CallChannel(transport, { redact, onLateAnswer });
+    stdio.onlateanswer = (answer) => channel.takeLate(answer);
+    return channel;
+  }
+
   /**
    * Takes the one notice that matters past the client, whose way with notifications is too dear for a flood of them.
    * What came before this has no meaning yet: the first list is read after it.
@@ -178,36 +199,57 @@ export class Connection {
     };
   }
 
-  /** Sends one `tools/call`; `remainingMs` is what is left of the call's time. @throws never */
-  async callTool(call: ToolCall, remainingMs: number): Promise<Result<ToolResult, FailedCall>> {
-    const { alias } = this.#settings;
+  /**
+   * Sends one `tools/call`, whose signal has not come yet. @throws never
+   * @param attempts how often it has been sent, this time included
+   */
+  async callTool(
+    call: ToolCall,
+    deadline: Deadline,
+    attempts: number,
+  ): Promise<Result<ToolResult, FailedCall>> {
     this.#callsInFlight++;
     try {
-      const params = { name: call.tool, arguments: call.arguments };
-      const answer = await this.#request('tools/call', params, remainingMs);
-      const result = readCallResult(answer);
-      if (result.ok) return result;
-      const fault =
-        result.error.kind === 'input_required' ? inputRequired(alias) : malformed(alias, result.error.reason);
-      return fail({ ...fault, isResendable: false });
+      const result = this.#read(await this.#channel().call(call, deadline, attempts));
+      return result.ok ? result : fail({ ...result.error, resend: resendAfter(undefined, result.error) });
     } catch (error) {
       this.#noteFault(error);
-      const isResendable = error instanceof NotSentError || httpFault(error)?.kind === 'session_lost';
-      const facts = { alias, timeoutMs: call.timeoutMs, redact: this.#deps.redact };
-      return fail({ ...classifyFault(error, facts), isResendable });
+      const fault = this.#classify(error);
+      return fail({ ...fault, resend: resendAfter(error, fault) });
     } finally {
       this.#callsInFlight--;
       if (this.#callsInFlight === 0) this.#onIdle?.();
     }
   }
 
+  #read(answer: Readonly<Record<string, unknown>>): Result<ToolResult, CallFault> {
+    const { alias } = this.#settings;
+    const result = readCallResult(answer);
+    if (result.ok) return result;
+    return fail(
+      result.error.kind === 'input_required' ? inputRequired(alias) : malformed(alias, result.error.reason),
+    );
+  }
+
+  #classify(error: unknown): CallFault {
+    return classifyFault(error, { alias: this.#settings.alias, redact: this.#deps.redact });
+  }
+
+  /** Tells what became of a call after all, where the late answer says that. */
+  #tellLate({ onLateAnswer, attempts, deadline }: GivenUpCall, answer: Answer): void {
+    const result = answer.kind === 'result' ? this.#read(answer.result) : fail(this.#classify(answer.error));
+    const effort = { attempts, upstreamMs: deadline.passedMs() };
+    if (result.ok) onLateAnswer({ kind: 'answered', result: result.value, ...effort });
+    else if (saysTheEnd(result.error)) onLateAnswer({ kind: 'failed', ...result.error, ...effort });
+  }
+
   /** Reads the whole tool list. @throws what went wrong, for `listFailure` */
   async listTools(): Promise<ToolList> {
     const { listTimeoutMs } = this.#settings;
-    const deadlineMs = performance.now() + listTimeoutMs;
+    const deadline = new Deadline(monotonicMs, listTimeoutMs);
     try {
-      return await readToolList((cursor) =>
-        this.#request('tools/list', cursor === undefined ? {} : { cursor }, deadlineMs - performance.now()),
+      return await readToolList(async (cursor) =>
+        this.#channel().request('tools/list', cursor === undefined ? {} : { cursor }, deadline),
       );
     } catch (error) {
       if (rpcErrorCode(error) === -32601 && this.#client.getServerCapabilities()?.tools === undefined) {
@@ -220,14 +262,10 @@ export class Connection {
     }
   }
 
-  #request(
-    method: string,
-    params: Readonly<Record<string, unknown>>,
-    timeoutMs: number,
-  ): Promise<Readonly<Record<string, unknown>>> {
-    return this.#isOpen && this.#calls !== undefined
-      ? this.#calls.request(method, params, timeoutMs)
-      : Promise.reject(new NotSentError('the connection is not open'));
+  /** @throws NotSentError when the connection is over, or has not begun */
+  #channel(): CallChannel {
+    if (this.#isOpen && this.#calls !== undefined) return this.#calls;
+    throw new NotSentError('the connection is not open');
   }
 
   /**
@@ -288,7 +326,7 @@ export class Connection {
     if (this.#isPinging || !this.#isOpen) return;
     this.#isPinging = true;
     try {
-      await this.#request('ping', {}, pingMs);
+      await this.#channel().request('ping', {}, new Deadline(monotonicMs, pingMs));
     } catch (error) {
       if (httpFault(error) !== undefined) this.#lose('the server does not answer on this session any more');
     } finally {
@@ -296,6 +334,11 @@ export class Connection {
     }
   }
 }
+
+const monotonicMs = (): number => performance.now();
+
+/** Whether a late answer settles what was unknown: the server's own word does, a fault seen here does not. */
+const saysTheEnd = ({ code }: CallFault): boolean => code === 'server_error' || code === 'input_required';
 
 const within = async (limitMs: number, work: Promise<unknown>): Promise<void> => {
   const patience = new AbortController();

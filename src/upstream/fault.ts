@@ -4,7 +4,8 @@ import { limits } from '../core/limits.ts';
 import type { Redact } from '../core/redact.ts';
 import { localFault } from './answer-faults.ts';
 import { NotSentError } from './batch-writer.ts';
-import { CallTimeout, ConnectionEnded } from './call-channel.ts';
+import { CallCancelled, CallTimeout, ConnectionEnded } from './call-channel.ts';
+import type { TimeLimit } from './deadline.ts';
 import { shown } from './shown.ts';
 
 /**
@@ -26,20 +27,28 @@ export type HttpFaultKind =
   | 'oversize'
   | 'status';
 
+/** What an HTTP error status came with. */
+export interface HttpFaultFacts {
+  readonly status?: number;
+  /** The code of a JSON-RPC error in the body of an HTTP error; nothing else of such a body is ever kept (MT-13). */
+  readonly rpcCode?: number | undefined;
+  /** How long the server wants to be left alone. */
+  readonly retryAfterMs?: number | undefined;
+}
+
 /**
  * A fault of an HTTP exchange. It reaches the call as `data` of a JSON-RPC error, by reference; what a server sends
  * comes out of a JSON parser and can never be an instance, so it cannot be forged.
  */
 export class HttpFault extends Error {
   readonly kind: HttpFaultKind;
-  /** The code of a JSON-RPC error in the body of an HTTP error; nothing else of such a body is ever kept (MT-13). */
-  readonly rpcCode: number | undefined;
+  readonly facts: HttpFaultFacts;
 
   /** @param reason in words for the model: no server text, no address, no path */
-  constructor(kind: HttpFaultKind, reason: string, rpcCode?: number) {
+  constructor(kind: HttpFaultKind, reason: string, facts: HttpFaultFacts = {}) {
     super(reason);
     this.kind = kind;
-    this.rpcCode = rpcCode;
+    this.facts = facts;
   }
 }
 
@@ -75,7 +84,6 @@ export interface CallFault {
 /** What belongs to a call whose request failed. */
 export interface CallFacts {
   readonly alias: string;
-  readonly timeoutMs: number;
   readonly redact: Redact;
 }
 
@@ -91,7 +99,7 @@ export const notSent = (code: NotSentCode, message: string, details?: JsonObject
 });
 
 /** Codes of calls that were not sent. */
-export type NotSentCode = 'server_unavailable' | 'server_busy' | 'timeout';
+export type NotSentCode = 'server_unavailable' | 'server_busy' | 'timeout' | 'cancelled';
 
 const sent = (
   code: OutcomeCode,
@@ -109,12 +117,8 @@ const sent = (
 /** Says what the error means that the request of a call ended with. */
 export function classifyFault(error: unknown, facts: CallFacts): CallFault {
   const { alias } = facts;
-  if (error instanceof CallTimeout) {
-    return sent(
-      'timeout',
-      `the server "${alias}" did not answer within ${facts.timeoutMs} ms; ${checkFirst}`,
-    );
-  }
+  if (error instanceof CallTimeout) return timedOut(alias, error.limit);
+  if (error instanceof CallCancelled) return cancelled(alias, error.reason);
   const http = httpFault(error);
   if (http !== undefined) return classifyHttpFault(http, alias);
 
@@ -145,7 +149,7 @@ function classifyHttpFault(fault: HttpFault, alias: string): CallFault {
     case 'unreachable':
     case 'refused':
     case 'session_lost':
-      return notSent('server_unavailable', unavailable(alias, fault.message));
+      return notSent('server_unavailable', unavailable(alias, fault.message), retryAfter(fault));
     case 'cut':
       return sent(
         'connection_lost',
@@ -156,17 +160,64 @@ function classifyHttpFault(fault: HttpFault, alias: string): CallFault {
     case 'oversize':
       return oversize(alias);
     case 'status':
-      return fault.rpcCode === undefined
-        ? malformed(alias, fault.message)
-        : serverError(alias, fault.rpcCode, fault.message);
+      return fault.facts.rpcCode === undefined
+        ? malformed(alias, fault.message, retryAfter(fault))
+        : serverError(alias, fault.facts.rpcCode, fault.message, retryAfter(fault));
     default:
       return fault.kind satisfies never;
   }
 }
 
-/** callgate itself ended the connection. */
-export const cancelled = (alias: string): CallFault =>
-  sent('cancelled', `callgate was shut down while this call ran on the server "${alias}"; ${checkFirst}`);
+const retryAfter = ({ facts }: HttpFault): JsonObject | undefined =>
+  facts.retryAfterMs === undefined ? undefined : { retry_after_ms: facts.retryAfterMs };
+
+/**
+ * Whether a failed call may be sent once more: what did not get through always, what ended nobody knows how only where
+ * a second time does no harm (RL-3). An answer of the server, its limits included, is no reason to ask again.
+ */
+export type Resend = 'always' | 'if_repeatable' | 'never';
+
+/** Whether the call may be sent once more whose request ended with this error. */
+export function resendAfter(error: unknown, { code }: CallFault): Resend {
+  const http = httpFault(error);
+  if (error instanceof NotSentError || http?.kind === 'session_lost') return 'always';
+  const isRefusal = http?.facts.status !== undefined && http.facts.status < 500;
+  return isOpenEnded(code) && !isRefusal ? 'if_repeatable' : 'never';
+}
+
+const isOpenEnded = (code: OutcomeCode): boolean => code === 'connection_lost' || code === 'protocol_error';
+
+function timedOut(alias: string, { ms, kind }: TimeLimit): CallFault {
+  switch (kind) {
+    case 'answer':
+      return sent('timeout', `the server "${alias}" did not answer within ${ms} ms; ${checkFirst}`);
+    case 'silence':
+      return sent(
+        'timeout',
+        `the server "${alias}" neither answered nor told of progress for ${ms} ms; ${checkFirst}`,
+      );
+    case 'total':
+      return sent(
+        'timeout',
+        `the server "${alias}" did not answer within ${ms} ms, the longest that a call of this tool may take; ${checkFirst}`,
+      );
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** A call that was ended from this side while the server had it. */
+export const cancelled = (alias: string, reason: string): CallFault =>
+  sent('cancelled', `the call was cancelled while it ran on the server "${alias}": ${reason}; ${checkFirst}`);
+
+/** A call that was ended from this side before the server got anything of it. */
+export const cancelledUnsent = (alias: string, reason: string): CallFault =>
+  notSent('cancelled', `the call was cancelled before it was sent to the server "${alias}": ${reason}`);
+
+/** The fault of a call whose earlier sending may have had its effect, whatever became of the last one. */
+export function afterUnknown(earlier: CallFault, last: CallFault): CallFault {
+  return last.sent ? { ...last, mayHaveExecuted: true } : earlier;
+}
 
 /** Why a server cannot be called. */
 export const unavailable = (alias: string, reason: string): string =>
@@ -180,8 +231,13 @@ export const inputRequired = (alias: string): CallFault =>
   );
 
 /** The server's answer is not what MCP says. */
-export const malformed = (alias: string, reason: string): CallFault =>
-  sent('protocol_error', `the server "${alias}" did not answer in the way of MCP: ${reason}; ${checkFirst}`);
+export const malformed = (alias: string, reason: string, details?: JsonObject): CallFault =>
+  sent(
+    'protocol_error',
+    `the server "${alias}" did not answer in the way of MCP: ${reason}; ${checkFirst}`,
+    true,
+    details,
+  );
 
 const oversize = (alias: string): CallFault =>
   sent(
@@ -189,16 +245,14 @@ const oversize = (alias: string): CallFault =>
     `the answer of the server "${alias}" is larger than its limit and was dropped; ${checkFirst}`,
   );
 
-function serverError(alias: string, code: number, text: string): CallFault {
+function serverError(alias: string, code: number, text: string, details?: JsonObject): CallFault {
   const mayHaveExecuted = !neverExecutedCodes.has(code);
   const advice = mayHaveExecuted ? `; ${checkFirst}` : '';
   return sent(
     'server_error',
     `the server "${alias}" answered with an error: ${text}${advice}`,
     mayHaveExecuted,
-    {
-      json_rpc_code: code,
-    },
+    { json_rpc_code: code, ...details },
   );
 }
 

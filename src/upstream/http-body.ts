@@ -22,6 +22,17 @@ export function mediaType({ headers }: Dispatcher.ResponseData): string | undefi
   return typeof type === 'string' ? type.split(';', 1)[0]?.trim().toLowerCase() : undefined;
 }
 
+/** The longest time that a server is taken at its word for. */
+const retryAfterMsMax = 86_400_000;
+
+/** How long the server wants to be left alone (RFC 9110, 10.2.3): so many seconds, or until a date. */
+export function retryAfterMs({ headers }: Pick<Dispatcher.ResponseData, 'headers'>): number | undefined {
+  const value = headers['retry-after'];
+  if (typeof value !== 'string') return undefined;
+  const ms = /^\d+$/.test(value) ? 1_000 * Number(value) : Date.parse(value) - Date.now();
+  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), retryAfterMsMax);
+}
+
 /** The text of a body, read no further than its bound. */
 export function readBody({ headers, body }: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
   return new Promise((resolve, reject) => {

@@ -3,10 +3,11 @@ import type { FetchLike } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { wellFormedAnswer } from './answer-faults.ts';
+import { Bulkhead } from './bulkhead.ts';
 import { EventStream, EventTooLarge } from './event-stream.ts';
 import { HttpFault } from './fault.ts';
 import { FloodWatch } from './flood-watch.ts';
-import { drain, errorCodeIn, isRecord, mediaType, oversize, readBody } from './http-body.ts';
+import { drain, errorCodeIn, isRecord, mediaType, oversize, readBody, retryAfterMs } from './http-body.ts';
 import { readFairly } from './read-fairly.ts';
 import { ServerRequests } from './server-requests.ts';
 
@@ -72,13 +73,15 @@ export class HttpFetch {
   readonly #closing = new AbortController();
   readonly #serverRequests = new ServerRequests(notesMax);
   readonly #flood = new FloodWatch();
-  #notes = 0;
+  readonly #notes: Bulkhead;
   #isListening = false;
 
   constructor(options: HttpFetchOptions) {
     this.#options = options;
     this.#path = options.url.pathname + options.url.search;
     this.#configured = inLowerCase(options.headers);
+    // As many may wait as there are calls to cancel.
+    this.#notes = new Bulkhead(notesMax, options.callsMax);
     const connect = buildConnector({ timeout: options.connectTimeoutMs });
     this.#pool = new Pool(options.url.origin, {
       connect: (target, callback) =>
@@ -119,6 +122,7 @@ export class HttpFetch {
   /** Ends everything that is open. */
   async close(): Promise<void> {
     this.#closing.abort();
+    this.#notes.close();
     for (const exchange of this.#exchanges.values()) exchange.abort();
     await this.#pool.destroy();
   }
@@ -151,14 +155,13 @@ export class HttpFetch {
 
   /** Sends what has no answer. A server that takes none of it any more does not get the rest either. */
   async #note(headers: OutgoingHeaders, body: string): Promise<void> {
-    if (this.#notes >= notesMax) return;
-    this.#notes += 1;
+    if ((await this.#notes.enter(noteMs)) !== 'entered') return;
     try {
       const response = await this.#request('POST', headers, body, AbortSignal.timeout(noteMs));
       if (response.statusCode >= 300) throw await this.#statusFault(response, headers);
       drain(response.body);
     } finally {
-      this.#notes -= 1;
+      this.#notes.leave();
     }
   }
 
@@ -360,16 +363,18 @@ export class HttpFetch {
     const { statusCode } = response;
     const isSessionLost = statusCode === 404 && 'mcp-session-id' in headers;
     const isRedirect = statusCode < 400;
+    const facts = { status: statusCode, retryAfterMs: retryAfterMs(response) };
     const refusal = isRedirect
       ? `it redirects to another URL (HTTP ${statusCode}), which is not followed`
       : refusals[statusCode];
     if (!isSessionLost && refusal === undefined) {
-      return new HttpFault('status', `it answered with HTTP ${statusCode}`, await errorCodeIn(response));
+      const rpcCode = await errorCodeIn(response);
+      return new HttpFault('status', `it answered with HTTP ${statusCode}`, { ...facts, rpcCode });
     }
     drain(response.body);
     return isSessionLost
       ? new HttpFault('session_lost', 'it no longer knows the session')
-      : new HttpFault('refused', refusal ?? '');
+      : new HttpFault('refused', refusal ?? '', facts);
   }
 
   #faultOf(error: unknown): HttpFault {

@@ -1,7 +1,11 @@
 type Message = Readonly<Record<string, unknown>>;
 
-/** The notifications that callgate acts on; to look at progress and log messages would only cost time. */
-const heeded: ReadonlySet<string> = new Set(['notifications/tools/list_changed', 'notifications/cancelled']);
+/** The notifications that callgate acts on; to look at log messages would only cost time. */
+const heeded: ReadonlySet<string> = new Set([
+  'notifications/tools/list_changed',
+  'notifications/cancelled',
+  'notifications/progress',
+]);
 
 /**
  * What a server may ask of callgate at one time: so many requests as are not answered yet, and each id once. More is

@@ -6,6 +6,7 @@ import { edgeId, faultAnswer, wellFormedAnswer } from './answer-faults.ts';
 import { BatchWriter, NotSentError } from './batch-writer.ts';
 import { type ChildGroup, type ChildSettings, type ExitStatus, spawnGroup } from './child-process.ts';
 import { FloodWatch, floodReason } from './flood-watch.ts';
+import { GivenUp } from './given-up.ts';
 import { LimitedLog } from './limited-log.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { readFairly } from './read-fairly.ts';
@@ -38,11 +39,14 @@ export class StdioTransport implements Transport {
   onmessage: Transport['onmessage'];
   onerror: Transport['onerror'];
   onclose: Transport['onclose'];
+  /** Takes an answer to a request that was cancelled, which the SDK's client would call an error. */
+  onlateanswer: ((answer: JSONRPCMessage) => void) | undefined;
 
   readonly #settings: StdioSettings;
   readonly #log: LimitedLog;
   readonly #stderr: StderrTail;
   readonly #pending = new Set<RequestId>();
+  readonly #givenUp = new GivenUp<true>();
   readonly #requests = new ServerRequests(unansweredMax);
   readonly #flood = new FloodWatch();
   /** The newest numeric id that was sent: every later one belongs to nothing. */
@@ -193,7 +197,7 @@ export class StdioTransport implements Transport {
       if (typeof message.id === 'number') this.#newestId = Math.max(this.#newestId, message.id);
     } else if (message.method === 'notifications/cancelled') {
       const { requestId } = message.params ?? {};
-      if (typeof requestId === 'number' || typeof requestId === 'string') this.#pending.delete(requestId);
+      if (isRequestId(requestId) && this.#pending.delete(requestId)) this.#givenUp.add(requestId, true);
     }
   }
 
@@ -217,6 +221,10 @@ export class StdioTransport implements Transport {
       const answer = wellFormedAnswer(id, value);
       if (answer === undefined) this.#warn('server.answer_malformed', () => ({ id }));
       this.onmessage?.(answer ?? faultAnswer(id, 'malformed_answer'));
+    } else if (value !== undefined && isRequestId(id) && this.#givenUp.take(id) !== undefined) {
+      this.#warn('server.answer_late', () => ({ id }));
+      const answer = wellFormedAnswer(id, value);
+      if (answer !== undefined) this.onlateanswer?.(answer);
     } else {
       this.#noteUnasked();
       if (value !== undefined) this.#onStrayAnswer(id);
@@ -226,7 +234,7 @@ export class StdioTransport implements Transport {
 
   /** The id is compared with its type: the SDK's client would take "7" for 7, and null for 0. */
   #onStrayAnswer(id: unknown): void {
-    // Nobody waits any more for what was asked once: its call timed out, or is answered already.
+    // What was asked once and is asked no more is answered already, or was given up long ago.
     const isLate = typeof id === 'number' && id <= this.#newestId;
     this.#warn(isLate ? 'server.answer_late' : 'server.answer_unmatched', () => ({
       id: this.#shown(nameOf(id)),

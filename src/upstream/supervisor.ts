@@ -3,13 +3,18 @@ import { limits } from '../core/limits.ts';
 import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
+import type { CancelReason } from '../dispatch/calls-in-flight.ts';
 import type { Attempt, ToolCall } from '../dispatch/ports.ts';
 import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 import { Bulkhead } from './bulkhead.ts';
+import { cancelReason } from './cancel-reason.ts';
 import { type ConnectFailure, listFailure } from './connect-failure.ts';
 import { Connection } from './connection.ts';
-import { type CallFault, cancelled, notSent, unavailable } from './fault.ts';
+import { Deadline } from './deadline.ts';
+import { afterUnknown, type CallFault, cancelled, cancelledUnsent, notSent, unavailable } from './fault.ts';
 import { ListPace } from './list-pace.ts';
+import { pause, withPatience } from './patience.ts';
+import { RetryBudget } from './retry-budget.ts';
 import type { ServerSettings, ServerStatus } from './settings.ts';
 import { shown } from './shown.ts';
 
@@ -42,6 +47,12 @@ interface Link {
 
 /** What a caller that was refused for want of a place is told to wait. */
 const busyRetryMs = 1_000;
+/** How often a call is sent at the most (RL-3). */
+const sendingsMax = 2;
+/** The longest wait before a call is sent once more; anything less is as likely, so that repeats do not come in step. */
+const repeatGapMs = 100;
+/** Why calls end that run when the supervisor is stopped. */
+const shutDown: CancelReason = 'callgate was shut down';
 
 /**
  * Keeps one server connected: one try at a time, growing gaps between tries that fail, and a new process or session
@@ -51,6 +62,7 @@ export class Supervisor {
   readonly #settings: ServerSettings;
   readonly #deps: SupervisorDeps;
   readonly #bulkhead: Bulkhead;
+  readonly #retryBudget = new RetryBudget();
   readonly #pace = new ListPace();
   /** All that is not yet closed, so that `stop` leaves nothing. */
   readonly #connections = new Set<Connection>();
@@ -135,57 +147,95 @@ export class Supervisor {
     };
   }
 
-  /** Sends one `tools/call`; waiting for a place or for a new connection counts as part of its time. @throws never */
-  async callTool(call: ToolCall): Promise<Attempt> {
-    const startedMs = this.#deps.monotonicMs();
-    const { answer, attempts } = await this.#inTurn(call, startedMs);
-    const upstreamMs = this.#msSince(startedMs);
-    if (answer.ok) return { kind: 'answered', result: answer.value, attempts, upstreamMs };
-    const { code, message, sent, mayHaveExecuted, details } = answer.error;
-    const fault = { code, message, sent, mayHaveExecuted, ...(details === undefined ? {} : { details }) };
-    return { kind: 'failed', ...fault, attempts, upstreamMs };
+  /** Whether a call would be sent at once: there is a connection, and a place on it. */
+  get canSendNow(): boolean {
+    return this.#link !== undefined && this.#bulkhead.hasRoom;
   }
 
-  async #inTurn(call: ToolCall, startedMs: number): Promise<Sending> {
+  /** Sends one `tools/call`; waiting for a place or for a new connection counts as part of its time. @throws never */
+  async callTool(call: ToolCall): Promise<Attempt> {
+    const deadline = new Deadline(this.#deps.monotonicMs, call.timeoutMs, call.timeoutTotalMs);
+    const { answer, attempts } = await this.#inTurn(call, deadline);
+    const effort = { attempts, upstreamMs: deadline.passedMs() };
+    if (answer.ok) return { kind: 'answered', result: answer.value, ...effort };
+    const { code, message, sent, mayHaveExecuted, details } = answer.error;
+    const fault = { code, message, sent, mayHaveExecuted, ...(details === undefined ? {} : { details }) };
+    return { kind: 'failed', ...fault, ...effort };
+  }
+
+  async #inTurn(call: ToolCall, deadline: Deadline): Promise<Sending> {
+    if (call.signal.aborted) return unsent(this.#cancelled(call));
     if (!this.#bulkhead.tryEnter()) {
-      const entry = await this.#bulkhead.enter(call.timeoutMs);
+      const entry = await this.#bulkhead.enter(deadline.remainingMs(), call.signal);
       if (entry === 'full') return unsent(this.#busy());
       if (entry === 'closed') return unsent(this.#unavailable());
-      if (entry === 'timed_out') return unsent(this.#tooLate(call, 'all of its places were taken'));
+      if (entry === 'cancelled') return unsent(this.#cancelled(call));
+      if (entry === 'timed_out') return unsent(this.#tooLate(deadline, 'all of its places were taken'));
     }
     try {
-      return await this.#send(call, startedMs);
+      const sending = await this.#send(call, deadline);
+      const isOurDoing =
+        this.#isStopped && !sending.answer.ok && sending.answer.error.code === 'connection_lost';
+      return isOurDoing ? { ...sending, answer: fail(cancelled(this.alias, shutDown)) } : sending;
     } finally {
       this.#bulkhead.leave();
     }
   }
 
-  async #send(call: ToolCall, startedMs: number): Promise<Sending> {
-    for (let attempts = 0; ; ) {
-      const link = this.#link ?? (await this.#newLink(call.timeoutMs - this.#msSince(startedMs)));
-      if (link === undefined) return unsent(this.#unavailable(), attempts);
-      const remainingMs = call.timeoutMs - this.#msSince(startedMs);
-      if (remainingMs <= 0) return unsent(this.#tooLate(call, 'it was still connecting'), attempts);
+  async #send(call: ToolCall, deadline: Deadline): Promise<Sending> {
+    const { signal } = call;
+    this.#retryBudget.noteCall();
+    let isAdmitted = call.beforeSend === undefined;
+    /** How an earlier sending ended, of which nobody knows whether the tool ran. */
+    let earlier: CallFault | undefined;
+    let attempts = 0;
+    const ended = (fault: CallFault): Sending => ({
+      answer: fail(earlier === undefined ? fault : afterUnknown(earlier, fault)),
+      attempts,
+    });
+    for (;;) {
+      const link = this.#link ?? (await this.#newLink(deadline, signal));
+      if (signal.aborted) return ended(this.#cancelled(call, earlier !== undefined));
+      if (link === undefined) return ended(this.#unavailable());
+      if (deadline.remainingMs() <= 0)
+        return ended(this.#tooLate(deadline, 'there was no connection in time'));
+      if (!isAdmitted) {
+        const refusal = await call.beforeSend?.();
+        if (refusal !== undefined) return ended({ ...refusal, sent: false, mayHaveExecuted: false });
+        isAdmitted = true;
+        // Much may have changed meanwhile.
+        continue;
+      }
 
-      const answer = await link.connection.callTool(call, remainingMs);
       attempts++;
+      const answer = await link.connection.callTool(call, deadline, attempts);
       if (answer.ok) return { answer, attempts };
+      const { resend, ...fault } = answer.error;
+      if (attempts === sendingsMax || this.#isStopped) return ended(fault);
       // RL-12: it was refused with its session, or never written, so one more sending is safe even for a write.
-      if (answer.error.isResendable && attempts === 1) continue;
-      const isOurDoing = this.#isStopped && answer.error.code === 'connection_lost';
-      return { answer: isOurDoing ? fail(cancelled(this.alias)) : answer, attempts };
+      if (resend === 'always') continue;
+      if (resend === 'never' || !call.mayRepeat || !(await this.#mayRepeat(fault, deadline, signal))) {
+        return ended(fault);
+      }
+      earlier = fault;
     }
   }
 
-  /** A connection within that time, unless the server is known to be in trouble. */
-  async #newLink(waitMaxMs: number): Promise<Link | undefined> {
+  /** Waits a little before a call is sent once more; false when there is no time, or no budget, for that (RL-3). */
+  async #mayRepeat(fault: CallFault, deadline: Deadline, signal: AbortSignal): Promise<boolean> {
+    const retryAfterMs = fault.details?.retry_after_ms;
+    // A server that asks for more patience than this is left alone; the caller is told how long it wants.
+    if (typeof retryAfterMs === 'number' && retryAfterMs > repeatGapMs) return false;
+    const gapMs = Math.random() * repeatGapMs;
+    if (gapMs >= deadline.remainingMs() || !this.#retryBudget.take()) return false;
+    await pause(gapMs, signal);
+    return true;
+  }
+
+  /** A connection within the time of a call, unless the server is known to be in trouble. */
+  async #newLink(deadline: Deadline, signal: AbortSignal): Promise<Link | undefined> {
     if (this.#isStopped || this.#isFailing) return undefined;
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, waitMaxMs);
-    });
-    await Promise.race([this.#connect(), limit]);
-    clearTimeout(timer);
+    await withPatience(this.#connect(), deadline.remainingMs(), signal);
     return this.#link;
   }
 
@@ -408,8 +458,13 @@ export class Supervisor {
     return notSent('server_busy', message, { retry_after_ms: busyRetryMs });
   }
 
-  #tooLate(call: ToolCall, reason: string): CallFault {
-    const message = `the call was not sent to the server "${this.alias}" within ${call.timeoutMs} ms: ${reason}; try again later`;
+  #cancelled({ signal }: ToolCall, wasSent = false): CallFault {
+    const reason = cancelReason(signal);
+    return wasSent ? cancelled(this.alias, reason) : cancelledUnsent(this.alias, reason);
+  }
+
+  #tooLate({ limit }: Deadline, reason: string): CallFault {
+    const message = `the call was not sent to the server "${this.alias}" within ${limit.ms} ms: ${reason}; try again later`;
     return notSent('timeout', message);
   }
 
@@ -432,4 +487,4 @@ interface Sending {
   readonly attempts: number;
 }
 
-const unsent = (fault: CallFault, attempts = 0): Sending => ({ answer: fail(fault), attempts });
+const unsent = (fault: CallFault): Sending => ({ answer: fail(fault), attempts: 0 });

@@ -47,6 +47,7 @@ export function startUpstreams(
         attempts: 0,
         upstreamMs: 0,
       }),
+    canSendNow: (alias) => supervisors.get(alias)?.canSendNow ?? false,
     hasListed: (alias) => supervisors.get(alias)?.hasListed ?? false,
     unavailability,
     statuses: () => [

@@ -25,6 +25,34 @@ const event = (message: unknown, id?: string): string =>
 /** Tools of the server, each with its own manners. */
 const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
   echo: ({ json, result, params }) => json(result(text(String((params.arguments as Json).text)))),
+  /** Tells progress every `everyMs`, so many times, and then answers; without `times` it never answers. */
+  work: ({ stream, response, result, params }) => {
+    const { times = Number.POSITIVE_INFINITY, everyMs } = params.arguments as {
+      times?: number;
+      everyMs: number;
+    };
+    const { progressToken } = params._meta as Json;
+    const write = stream();
+    let told = 0;
+    const timer = setInterval(() => {
+      told += 1;
+      const progress = { progressToken, progress: told, message: `step ${told}` };
+      if (told <= times) return write({ jsonrpc: '2.0', method: 'notifications/progress', params: progress });
+      write(result(text('worked')));
+      response.end();
+    }, everyMs);
+    response.once('close', () => clearInterval(timer));
+  },
+  /** Fails the first time, in the way that is asked for, and answers the second. */
+  get: ({ json, result, params, response, server }) => {
+    if ((server.counts['tool:get'] ?? 0) > 1) return json(result(text('got')));
+    const { fails, headers } = params.arguments as { fails: 'cut' | 'garbage' | number; headers?: Json };
+    if (fails === 'cut') response.destroy();
+    else if (fails === 'garbage') response.writeHead(200, { 'content-type': 'text/html' }).end('<p>');
+    else response.writeHead(fails, headers as Record<string, string>).end();
+  },
+  /** Cuts its call off and does not come back. */
+  die: ({ server }) => server.die(),
   echo_stream: ({ stream, response, result, params }) => {
     stream()(result(text(String((params.arguments as Json).text))));
     response.end();
@@ -168,6 +196,8 @@ export interface FaultHttpServerOptions {
   /** What a request with an unknown session gets. */
   readonly lostSessionStatus?: number;
   readonly hasEvents?: boolean;
+  /** False: each request takes a connection of its own. */
+  readonly keepsAlive?: boolean;
   /** False: replies to its requests, and cancellations, are never acknowledged. */
   readonly takesNotes?: boolean;
   /** Takes the place of the answer to a method. */
@@ -187,6 +217,11 @@ export class FaultHttpServer {
   readonly counts: Record<string, number> = {};
   /** The rests of streams, by the id of their last event. */
   readonly rests = new Map<string, string>();
+  /** The calls that came, and the requests that were cancelled. */
+  readonly calls: { readonly id: unknown; readonly name: unknown; readonly meta: unknown }[] = [];
+  readonly cancelled: { readonly requestId: unknown; readonly atMs: number }[] = [];
+  /** Ids of requests whose connection was closed before they were answered. */
+  readonly abandoned: unknown[] = [];
   /** Session headers of `initialize` requests. */
   readonly initializedWith: unknown[] = [];
   listed: unknown[] = Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' } }));
@@ -249,6 +284,12 @@ export class FaultHttpServer {
     await closed;
   }
 
+  /** Is gone from one moment to the next. */
+  die(): void {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
   #check(): void {
     for (const waiting of this.#waiting) if (waiting.isMet()) waiting.resolve();
   }
@@ -260,6 +301,7 @@ export class FaultHttpServer {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const session = request.headers['mcp-session-id'];
+    if (this.#options.keepsAlive === false) response.setHeader('connection', 'close');
     if (request.method === 'GET') return this.#listen(request, response);
     if (request.method === 'DELETE') {
       this.#count('DELETE');
@@ -276,7 +318,15 @@ export class FaultHttpServer {
       if (this.#options.takesNotes !== false) response.writeHead(202).end();
       return;
     }
+    if (method === 'notifications/cancelled') {
+      this.cancelled.push({ requestId: params.requestId, atMs: performance.now() });
+    }
+    if (method === 'tools/call') this.calls.push({ id, name: params.name, meta: params._meta });
     this.#count(method);
+    response.once('close', () => {
+      if (id !== undefined && !response.writableFinished) this.abandoned.push(id);
+      this.#check();
+    });
     if (this.#options.hasSessions && method !== 'initialize' && !this.#sessions.has(String(session))) {
       const status = this.#options.lostSessionStatus ?? 404;
       response.writeHead(status, { 'content-type': 'application/json' });

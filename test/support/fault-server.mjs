@@ -6,7 +6,7 @@
 // hands the value over. A `tools/call` picks an entry of `tools` by its name. Both tables, and `methods`, are meant to
 // grow: an entry gets what it needs as arguments and answers through `reply`, `refuse` or `raw`.
 
-import { closeSync } from 'node:fs';
+import { appendFileSync, closeSync, existsSync, writeFileSync } from 'node:fs';
 
 /** Writes one line, whatever it is. */
 const raw = (text) => process.stdout.write(`${text}\n`);
@@ -24,6 +24,26 @@ let onAnswer = () => {};
 
 /** How often each tool was called. */
 const counts = {};
+/** The calls that came, and the requests that were cancelled, for the tool `seen`. */
+const seen = { calls: [], cancelled: [] };
+/** The progress token of the call that is being answered. */
+let progressToken;
+const progress = (token, more) =>
+  message({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: token, ...more } });
+
+/** Tells progress every `everyMs`, so many times, and then answers; without `times` it never answers. */
+const work = (id, { times = Number.POSITIVE_INFINITY, everyMs = 100 }) => {
+  const token = progressToken;
+  let told = 0;
+  const timer = setInterval(() => {
+    told += 1;
+    if (told <= times) progress(token, { progress: told, message: `step ${told}` });
+    else {
+      clearInterval(timer);
+      reply(id, text('worked'));
+    }
+  }, everyMs);
+};
 
 /** name: (id, args) => void */
 const tools = {
@@ -31,6 +51,32 @@ const tools = {
   counts: (id) => reply(id, text(JSON.stringify(counts))),
   wait: (id, args) => setTimeout(() => reply(id, text('waited')), args.ms ?? 600),
   never: () => {},
+  seen: (id) => reply(id, text(JSON.stringify(seen))),
+  work,
+  late_error: (id, args) => setTimeout(refuse, args.ms, id, -32603, 'too late and wrong'),
+  late_garbage: (id, args) => setTimeout(message, args.ms, { jsonrpc: '2.0', id }),
+  /** Has its effect and dies before it can say so. */
+  pay: (_id, args) => {
+    appendFileSync(args.file, 'x');
+    process.exit(1);
+  },
+  /** Dies the first time, and answers the second. */
+  get: (id, args) => {
+    if (existsSync(args.file)) return reply(id, text('got'));
+    writeFileSync(args.file, '');
+    process.exit(1);
+  },
+  /** Answers the first time with what is no answer. */
+  get_garbage: (id) => (counts.get_garbage === 1 ? message({ jsonrpc: '2.0', id }) : reply(id, text('got'))),
+  progress_flood: (id, args) => {
+    const line = JSON.stringify({
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken, progress: 1, message: 'x'.repeat(200) },
+    });
+    process.stdout.write(`${line}\n`.repeat(args.lines));
+    reply(id, text('after the flood'));
+  },
   surroundings: (id) =>
     reply(
       id,
@@ -170,10 +216,17 @@ const methods = {
     }),
   'tools/call': (id, params) => {
     counts[params.name] = (counts[params.name] ?? 0) + 1;
+    progressToken = params._meta?.progressToken;
+    if (params.name !== 'seen') seen.calls.push({ id, name: params.name, meta: params._meta });
     const tool = tools[params.name];
     if (tool === undefined) refuse(id, -32602, `Unknown tool: ${params.name}`);
     else tool(id, params.arguments ?? {});
   },
+};
+
+/** method: (params) => void */
+const notifications = {
+  'notifications/cancelled': ({ requestId, reason }) => seen.cancelled.push({ requestId, reason }),
 };
 
 /** word: (value) => void */
@@ -190,6 +243,11 @@ const modes = {
   },
   'silent-initialize': () => {
     methods.initialize = () => {};
+  },
+  /** The file says whether the server has run before. */
+  'starts-once': (file) => {
+    if (existsSync(file)) process.exit(4);
+    writeFileSync(file, '');
   },
   'exit-at-start': (value) => {
     for (let line = 1; line <= 20; line += 1) process.stderr.write(`cannot start: reason ${line}\n`);
@@ -213,6 +271,7 @@ process.stdin.on('data', (chunk) => {
   for (const line of lines) {
     const { id, method, params = {} } = JSON.parse(line);
     if (id !== undefined && method === undefined) onAnswer({ id });
+    if (id === undefined) notifications[method]?.(params);
     if (id === undefined || method === undefined) continue;
     const answer = methods[method];
     if (answer === undefined) refuse(id, -32601, `Unknown method: ${method}`);

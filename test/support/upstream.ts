@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import type { EventFields, EventLog } from '../../src/core/events.ts';
 import { createRedactor } from '../../src/core/redact.ts';
-import type { Attempt } from '../../src/dispatch/ports.ts';
+import type { Attempt, ToolCall } from '../../src/dispatch/ports.ts';
 import type { ToolDefinition, WithheldTool } from '../../src/tools/definition.ts';
 import type {
   FaultyServer,
@@ -91,10 +91,21 @@ export class WatchedUpstreams {
   call(
     tool: string,
     args: Record<string, never> | Record<string, string | number | object> = {},
-    more: { alias?: string; timeoutMs?: number } = {},
+    more: Partial<ToolCall> = {},
   ): Promise<Attempt> {
-    const { alias = 'one', timeoutMs = 20_000 } = more;
-    return this.upstreams.callTool({ alias, tool, arguments: args as never, timeoutMs });
+    return this.upstreams.callTool({
+      alias: 'one',
+      tool,
+      arguments: args as never,
+      id: 'an-id',
+      timeoutMs: 20_000,
+      timeoutTotalMs: 3_600_000,
+      mayRepeat: false,
+      signal: new AbortController().signal,
+      onProgress: () => {},
+      onLateAnswer: () => {},
+      ...more,
+    });
   }
 
   /** Resolves when the condition holds; looked at after each log line and each list. */

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { expect, test } from 'vitest';
 import { Bulkhead } from '../../../src/upstream/bulkhead.ts';
 
@@ -25,4 +26,22 @@ test('who finds the queue full is sent away, and who waits too long leaves it', 
   expect(await waiting).toBe('closed');
   bulkhead.leave();
   expect(bulkhead.tryEnter()).toBe(true);
+});
+
+test('who is cancelled leaves the queue at once, and no listener behind', async () => {
+  const bulkhead = new Bulkhead(1, 2);
+  expect(bulkhead.hasRoom).toBe(true);
+  bulkhead.tryEnter();
+  expect(bulkhead.hasRoom).toBe(false);
+  const [first, second] = [new AbortController(), new AbortController()];
+  const cancelled = bulkhead.enter(60_000, first.signal);
+  const entered = bulkhead.enter(60_000, second.signal);
+  first.abort();
+  expect(await cancelled).toBe('cancelled');
+  bulkhead.leave();
+  expect(await entered).toBe('entered');
+  expect(getEventListeners(second.signal, 'abort')).toEqual([]);
+  expect(await bulkhead.enter(60_000, first.signal)).toBe('cancelled');
+  bulkhead.leave();
+  expect(bulkhead.hasRoom).toBe(true);
 });

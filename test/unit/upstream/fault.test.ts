@@ -1,12 +1,19 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { faultAnswer } from '../../../src/upstream/answer-faults.ts';
 import { NotSentError } from '../../../src/upstream/batch-writer.ts';
-import { CallTimeout, ConnectionEnded } from '../../../src/upstream/call-channel.ts';
-import { type CallFacts, classifyFault, HttpFault, type HttpFaultKind } from '../../../src/upstream/fault.ts';
+import { CallCancelled, CallTimeout, ConnectionEnded } from '../../../src/upstream/call-channel.ts';
+import {
+  afterUnknown,
+  type CallFacts,
+  classifyFault,
+  HttpFault,
+  type HttpFaultKind,
+  resendAfter,
+} from '../../../src/upstream/fault.ts';
 
 const facts: CallFacts = {
   alias: 'docs',
-  timeoutMs: 60_000,
   redact: (text) => text.replaceAll('T3', '[redacted]'),
 };
 
@@ -39,7 +46,7 @@ test('the words of a server are redacted, cut and kept on one line', () => {
 
 test('the end of the connection and the end of the time are told apart', () => {
   expect(classifyFault(new ConnectionEnded(), facts)).toMatchObject({ code: 'connection_lost', sent: true });
-  expect(classifyFault(new CallTimeout(), facts)).toMatchObject({
+  expect(classifyFault(new CallTimeout({ ms: 60_000, kind: 'answer' }), facts)).toMatchObject({
     code: 'timeout',
     sent: true,
     message: expect.stringContaining('60000 ms'),
@@ -81,5 +88,68 @@ test('data that a server sent is never taken for a fault that was seen here', ()
   expect(classifyFault(new McpError(-32000, 'x', data), facts)).toMatchObject({
     code: 'server_error',
     sent: true,
+  });
+});
+
+test.each([
+  ['answer', 'did not answer within 500 ms'],
+  ['silence', 'neither answered nor told of progress for 500 ms'],
+  ['total', 'did not answer within 500 ms, the longest that a call of this tool may take'],
+] as const)('a time-out names the limit that it met (%s)', (kind, words) => {
+  const { message } = classifyFault(new CallTimeout({ ms: 500, kind }), facts);
+  expect(message).toContain(words);
+  expect(message).toContain('check its effect before you call it again');
+});
+
+test.each([
+  ['its caller has left', 'its caller has left'],
+  [undefined, 'nobody waits for it any more'],
+])('a cancelled call says why (%s)', (reason, words) => {
+  const controller = new AbortController();
+  controller.abort(reason);
+  expect(classifyFault(new CallCancelled(controller.signal), facts)).toMatchObject({
+    code: 'cancelled',
+    sent: true,
+    mayHaveExecuted: true,
+    message: expect.stringContaining(words),
+  });
+});
+
+describe('whether a call may be sent once more', () => {
+  const http = (kind: HttpFaultKind, status?: number): Error =>
+    new McpError(-32000, 'x', new HttpFault(kind, 'x', status === undefined ? {} : { status }));
+  const mark = (fault: 'oversize' | 'malformed_answer'): Error => {
+    const answer = faultAnswer(1, fault);
+    return new McpError(-32603, 'x', 'error' in answer ? answer.error.data : undefined);
+  };
+
+  test.each<[string, Error, string]>([
+    ['never written', new NotSentError('x'), 'always'],
+    ['refused with its session', http('session_lost'), 'always'],
+    ['cut by the end of the connection', new ConnectionEnded(), 'if_repeatable'],
+    ['cut', http('cut'), 'if_repeatable'],
+    ['answered with garbage', http('malformed'), 'if_repeatable'],
+    ['answered with garbage over stdio', mark('malformed_answer'), 'if_repeatable'],
+    ['HTTP 502', http('status', 502), 'if_repeatable'],
+    ['HTTP 400', http('status', 400), 'never'],
+    ['refused', http('refused', 401), 'never'],
+    ['unreachable', http('unreachable'), 'never'],
+    ['oversize', http('oversize'), 'never'],
+    ['oversize over stdio', mark('oversize'), 'never'],
+    ['out of time', new CallTimeout({ ms: 1, kind: 'answer' }), 'never'],
+    ['cancelled', new CallCancelled(AbortSignal.abort('x')), 'never'],
+    ['a JSON-RPC error', new McpError(-32603, 'no'), 'never'],
+    ['a wish for input', new McpError(-32042, 'open this'), 'never'],
+  ])('%s', (_name, error, expected) => {
+    expect(resendAfter(error, classifyFault(error, facts))).toBe(expected);
+  });
+});
+
+test('after a sending that nobody knows the end of, no later one proves that nothing was run', () => {
+  const earlier = classifyFault(new ConnectionEnded(), facts);
+  expect(afterUnknown(earlier, classifyFault(new NotSentError('x'), facts))).toBe(earlier);
+  expect(afterUnknown(earlier, classifyFault(new McpError(-32602, 'no'), facts))).toMatchObject({
+    code: 'server_error',
+    mayHaveExecuted: true,
   });
 });

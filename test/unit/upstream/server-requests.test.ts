@@ -34,6 +34,7 @@ test('a request that the server takes back gives its place back', () => {
 test('notifications are admitted that somebody acts on, and nothing without the name of a method', () => {
   const requests = new ServerRequests(0);
   expect(requests.admit({ method: 'notifications/tools/list_changed' })).toBe(true);
+  expect(requests.admit({ method: 'notifications/progress' })).toBe(true);
   expect(requests.admit({ method: 'notifications/message' })).toBe(false);
   expect(requests.admit({ method: { toString: null } })).toBe(false);
   expect(requests.admit({})).toBe(false);

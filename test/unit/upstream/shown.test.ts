@@ -12,7 +12,7 @@ test('secrets are found in what is told, whichever hidden characters were put be
 });
 
 test('a cut leaves no piece of a secret, wherever it falls', () => {
-  for (let before = 0; before < 9_000; before += 7) {
+  for (let before = 0; before < 9_000; before += 23) {
     for (const filler of ['x', '\u200b']) {
       const told = shown(`${filler.repeat(before)}${split}${'y'.repeat(9_000)}`, redact, 200);
       expect(told).not.toContain('hunter');
