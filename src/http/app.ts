@@ -1,19 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import { Hono } from 'hono';
+import { LedgerUnavailable } from '../dispatch/ports.ts';
 import { postCall } from './calls.ts';
+import { postCancel } from './cancel.ts';
 import type { Service } from './context.ts';
 import { getDeclarations } from './declarations.ts';
-import type { Answer, IncomingRequest, Route } from './exchange.ts';
+import { type Answer, afterAnswer, type IncomingRequest, isStreamed, type Route } from './exchange.ts';
 import { getHealth, getOpenapi, getReadiness, getResourceMetadata } from './operations.ts';
-import { Problem, problemAnswer } from './problem.ts';
+import { ledgerUnavailable, Problem, problemAnswer, unexpected } from './problem.ts';
+import { getCall, getCalls } from './records.ts';
 import { getServers } from './servers.ts';
 import { postTurn } from './turns.ts';
 
+/** One method of one path. */
+export interface Endpoint {
+  readonly method: 'GET' | 'POST';
+  /** As in `openapi.yaml`; a part in braces is the id that the route gets. */
+  readonly path: string;
+  readonly route: Route;
+  /** Whether calls come in by it: then it is closed while the service drains, and what it has let in is waited for. */
+  readonly takesCalls?: boolean;
+}
+
 /** Every route of the API: the paths and methods of `openapi.yaml`, no more and no fewer. */
-export const routes: readonly { method: 'GET' | 'POST'; path: string; route: Route }[] = [
+export const endpoints: readonly Endpoint[] = [
   { method: 'GET', path: '/v1/declarations', route: getDeclarations },
-  { method: 'POST', path: '/v1/calls', route: postCall },
-  { method: 'POST', path: '/v1/turns', route: postTurn },
+  { method: 'POST', path: '/v1/calls', route: postCall, takesCalls: true },
+  { method: 'GET', path: '/v1/calls', route: getCalls },
+  { method: 'GET', path: '/v1/calls/{id}', route: getCall },
+  { method: 'POST', path: '/v1/calls/{id}/cancel', route: postCancel },
+  { method: 'POST', path: '/v1/turns', route: postTurn, takesCalls: true },
   { method: 'GET', path: '/v1/servers', route: getServers },
   { method: 'GET', path: '/healthz', route: (_request, requestId) => getHealth(requestId) },
   {
@@ -36,14 +52,16 @@ export const routes: readonly { method: 'GET' | 'POST'; path: string; route: Rou
 /** The HTTP side as a function from request to response; a server or a test gives it requests. */
 export function createApp(service: Service): Hono {
   const app = new Hono();
-  for (const { method, path, route } of routes) {
-    const other = methodNotAllowed(method);
+  for (const path of new Set(endpoints.map((endpoint) => endpoint.path))) {
+    const known = endpoints.filter((endpoint) => endpoint.path === path);
+    const other = { route: methodNotAllowed(known) };
     // One handler a path: with several for one request hono walks a chain, which costs more than the check.
-    app.all(path, ({ req }) =>
-      answer(req.raw, service, isAllowed(req.method, method) ? route : other).then(responseOf),
-    );
+    app.all(path.replace('{id}', ':id'), ({ req }) => {
+      const endpoint = known.find(({ method }) => isAllowed(req.method, method)) ?? other;
+      return answer(req.raw, service, endpoint, req.param('id')).then(responseOf);
+    });
   }
-  app.notFound(({ req }) => answer(req.raw, service, notFound).then(responseOf));
+  app.notFound(({ req }) => answer(req.raw, service, { route: notFound }).then(responseOf));
   return app;
 }
 
@@ -53,23 +71,40 @@ const isAllowed = (sent: string, method: 'GET' | 'POST'): boolean =>
 
 /** An answer as a web `Response`. */
 export const responseOf = ({ status, headers, body }: Answer): Response =>
-  new Response(body, { status, headers });
+  new Response(isStreamed(body) ? body.stream : body, { status, headers });
+
+/** When somebody may ask the ledger again that could not be asked now. */
+const ledgerRetryMs = 1_000;
 
 /** The answer of a route, or the problem that it ended in. @throws never */
-export async function answer(request: IncomingRequest, service: Service, route: Route): Promise<Answer> {
+export async function answer(
+  request: IncomingRequest,
+  service: Service,
+  { route, takesCalls }: Pick<Endpoint, 'route' | 'takesCalls'>,
+  id = '',
+): Promise<Answer> {
   const requestId = readRequestId(request);
   try {
     refuseForeignPage(request, service);
-    if (request.method !== 'POST') return await route(request, requestId, service);
+    if (takesCalls !== true) return await route(request, requestId, service, id);
     if (!service.admission.enter()) throw draining;
+    let answered: Answer | undefined;
     try {
-      return await route(request, requestId, service);
+      answered = await route(request, requestId, service, id);
+      return answered;
     } finally {
-      service.admission.leave();
+      afterAnswer(answered, () => service.admission.leave());
     }
   } catch (error) {
-    return problemAnswer(error instanceof Problem ? error : unexpected(error, requestId, service), requestId);
+    return problemAnswer(problemOf(error, requestId, service), requestId);
   }
+}
+
+function problemOf(error: unknown, requestId: string, { log }: Service): Problem {
+  if (error instanceof Problem) return error;
+  return error instanceof LedgerUnavailable
+    ? ledgerUnavailable(ledgerRetryMs)
+    : unexpected(error, requestId, log);
 }
 
 const requestIdPattern = /^[A-Za-z0-9._~-]{1,128}$/;
@@ -100,27 +135,17 @@ const draining = new Problem(
   { headers: { 'retry-after': '5', connection: 'close' } },
 );
 
-function unexpected(error: unknown, requestId: string, service: Service): Problem {
-  service.log.error('request.failed', {
-    request_id: requestId,
-    error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-  });
-  return new Problem(
-    'internal',
-    `callgate failed on this request; its log has the reason under ${requestId}`,
-  );
-}
-
-const methodNotAllowed =
-  (method: 'GET' | 'POST'): Route =>
-  (request) => {
-    const allow = method === 'GET' ? 'GET, HEAD' : method;
+const methodNotAllowed = (known: readonly Endpoint[]): Route => {
+  const methods = known.map(({ method }) => method).sort();
+  const allow = methods.map((method) => (method === 'GET' ? 'GET, HEAD' : method)).join(', ');
+  return (request) => {
     throw new Problem(
       'method_not_allowed',
-      `${request.method.slice(0, 20)} is not possible here; use ${method}`,
+      `${request.method.slice(0, 20)} is not possible here; use ${methods.join(' or ')}`,
       { headers: { allow } },
     );
   };
+};
 
 const notFound: Route = () => {
   throw new Problem('not_found', 'there is no such route; GET /openapi.yaml lists them all');

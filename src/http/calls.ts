@@ -1,15 +1,19 @@
 import type { JsonObject } from '../core/json.ts';
 import { dispatch } from '../dispatch/dispatch.ts';
-import type { SettledCall } from '../dispatch/ports.ts';
+import type { PendingCall, SettledCall } from '../dispatch/ports.ts';
+import type { CallRecord } from '../dispatch/record.ts';
 import type { Format } from '../formats/format.ts';
 import { nativeFormat } from '../formats/formats.ts';
 import type { Render } from '../tools/policy.ts';
 import { authenticate } from './authenticate.ts';
 import { readCaller } from './caller.ts';
 import type { Service } from './context.ts';
-import type { Answer, IncomingRequest } from './exchange.ts';
-import { Problem } from './problem.ts';
-import { choose, readQuery, requireJsonAccepted, withJson } from './request.ts';
+import { type OnBegun, streamedAnswer } from './event-stream.ts';
+import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
+import { ledgerUnavailable, logFailure, Problem } from './problem.ts';
+import { recordMember, timeText } from './records.ts';
+import { choose, prefersEvents, readQuery, withJson } from './request.ts';
+import { isSettled, keep, readWait, unfinishedHeaders, type Wait, watchCaller, within } from './waiting.ts';
 
 const callParameters = { render: 'one' } as const;
 const renders: readonly Render[] = ['envelope', 'text'];
@@ -21,25 +25,64 @@ export async function postCall(
   service: Service,
 ): Promise<Answer> {
   const actor = await authenticate(request, service, requestId);
-  requireJsonAccepted(request);
+  const isStream = prefersEvents(request);
   const query = readQuery(request, callParameters);
   const render = readRender(query('render'));
+  const wait = readWait(request, service.limits.waitMaxMs);
   return withJson(request, service.limits.bodyBytesMax, service.admission, async (body) => {
     const read = nativeFormat.readIntent(body);
     if (!read.ok) throw unreadableBody(read.error);
     const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
-    const settled = await dispatch(read.value, caller, service.dispatch);
-    const headers: Record<string, string> = {
-      'content-type': 'application/json',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-      'callgate-id': settled.id,
-      'callgate-status': settled.outcome.status,
-      'callgate-revision': revision,
-    };
-    if (settled.outcome.error !== undefined) headers['callgate-code'] = settled.outcome.error.code;
-    return { status: 200, headers, body: JSON.stringify(outputOf(settled, nativeFormat, render)) };
+    const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, nativeFormat, render);
+    const headers = { 'callgate-revision': revision };
+
+    const pending = dispatch(read.value, caller, service.dispatch);
+    if (isStream) {
+      const begin = (onBegun: OnBegun): PendingCall => {
+        onBegun(pending, 0);
+        return pending;
+      };
+      return streamedAnswer({ begin, item: itemOf, whole: itemOf }, headers, requestId, service);
+    }
+    const standing = await waitFor(pending, wait, request);
+    if (!isSettled(standing)) {
+      logFailure(pending.settled, requestId, service.log);
+      return jsonAnswer(recordMember(standing, actor), requestId, 202, {
+        ...headers,
+        ...unfinishedHeaders(wait),
+        'callgate-id': standing.id,
+        'callgate-status': standing.status,
+        location: `/v1/calls/${standing.id}`,
+      });
+    }
+    const { error } = standing.outcome;
+    if (error?.code === 'ledger_unavailable')
+      throw ledgerUnavailable(Number(error.details?.retry_after_ms ?? 0));
+    return jsonAnswer(itemOf(standing), requestId, 200, { ...headers, ...factsOf(standing) });
   });
+}
+
+/** The end of a call, or where it stands when the caller's patience is over. */
+async function waitFor(
+  pending: PendingCall,
+  { ms }: Wait,
+  request: IncomingRequest,
+): Promise<SettledCall | CallRecord> {
+  const line = watchCaller(request, () => pending.leave());
+  const settled = ms === 0 ? undefined : await within(pending.settled, ms);
+  if (settled !== undefined) return settled;
+  line.letGo();
+  return keep(pending);
+}
+
+/** What became of a call, for the head of its answer. */
+function factsOf({ id, outcome, replayed, recordedAtMs, isRecorded }: SettledCall): Record<string, string> {
+  const facts: Record<string, string> = { 'callgate-id': id, 'callgate-status': outcome.status };
+  if (outcome.error !== undefined) facts['callgate-code'] = outcome.error.code;
+  if (replayed) facts['callgate-replayed'] = 'true';
+  if (recordedAtMs !== undefined) facts['callgate-recorded-at'] = timeText(recordedAtMs);
+  if (!isRecorded) facts['callgate-recorded'] = 'false';
+  return facts;
 }
 
 /** How a request may ask for its outputs to be written. */

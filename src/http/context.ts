@@ -11,6 +11,8 @@ export interface RequestLimits {
   readonly bodyBytesMax: number;
   readonly turnBytesMax: number;
   readonly intentsMax: number;
+  /** How long a POST is held for calls that are not done yet. */
+  readonly waitMaxMs: number;
 }
 
 /** What a probe is told. */

@@ -7,26 +7,58 @@ export interface IncomingRequest {
   readonly url: string;
   readonly headers: { get(name: string): string | null };
   readonly body: unknown;
+  /** Aborted when the caller hangs up before the answer is finished. */
+  readonly signal: {
+    readonly aborted: boolean;
+    addEventListener(type: 'abort', listener: () => void): void;
+  };
   arrayBuffer(): Promise<ArrayBuffer | Uint8Array>;
+}
+
+/** A body that is written while its calls run. */
+export interface StreamedBody {
+  readonly stream: ReadableStream<Uint8Array>;
+  /** Resolves when all of it has been taken, or nobody takes it any more. */
+  readonly ended: Promise<void>;
 }
 
 /** What a route answers. Its headers belong to this one answer: whoever writes it may add to them. */
 export interface Answer {
   readonly status: number;
   readonly headers: Record<string, string>;
-  readonly body: string | Uint8Array<ArrayBuffer> | null;
+  readonly body: string | Uint8Array<ArrayBuffer> | StreamedBody | null;
 }
 
-/** One resource: from a request to its answer. @throws Problem */
+/** One resource: from a request, and the id in its path where it has one, to its answer. @throws Problem */
 export type Route = (
   request: IncomingRequest,
   requestId: string,
   service: Service,
+  id: string,
 ) => Answer | Promise<Answer>;
 
+export const isStreamed = (body: Answer['body']): body is StreamedBody =>
+  body !== null && typeof body === 'object' && 'stream' in body;
+
+/** Gives something back that an answer needs until the last of it: at once for one that is there, or never came. */
+export function afterAnswer(answer: Answer | undefined, release: () => void): void {
+  if (answer !== undefined && isStreamed(answer.body)) void answer.body.ended.then(release);
+  else release();
+}
+
 /** A value as a JSON answer. */
-export const jsonAnswer = (value: unknown, requestId: string, status = 200): Answer => ({
+export const jsonAnswer = (
+  value: unknown,
+  requestId: string,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): Answer => ({
   status,
-  headers: { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': requestId },
+  headers: {
+    'content-type': 'application/json',
+    'cache-control': 'no-store',
+    'x-request-id': requestId,
+    ...headers,
+  },
   body: JSON.stringify(value),
 });

@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { answer, routes } from './app.ts';
+import { pipeline, Readable } from 'node:stream';
+import { answer, type Endpoint, endpoints } from './app.ts';
 import type { Service } from './context.ts';
-import type { IncomingRequest, Route } from './exchange.ts';
+import { type Answer, type IncomingRequest, isStreamed } from './exchange.ts';
 
 /** The routes that calls come in by. */
-const hotRoutes: ReadonlyMap<string, Route> = new Map(
-  routes.filter(({ method }) => method === 'POST').map(({ path, route }) => [path, route]),
+const hotEndpoints: ReadonlyMap<string, Endpoint> = new Map(
+  endpoints.filter(({ takesCalls }) => takesCalls).map((endpoint) => [endpoint.path, endpoint]),
 );
 
 /**
@@ -17,26 +18,54 @@ export function serveHot(incoming: IncomingMessage, outgoing: ServerResponse, se
   if (method !== 'POST' || headers['content-length'] === undefined || headers.host === undefined)
     return false;
   const query = url.indexOf('?');
-  const route = hotRoutes.get(query === -1 ? url : url.slice(0, query));
-  if (route === undefined) return false;
-  void answer(new NodeRequest(incoming), service, route).then(({ status, headers: answered, body }) => {
-    answered['content-length'] = String(body === null ? 0 : Buffer.byteLength(body));
-    outgoing.writeHead(status, answered).end(body);
-  });
+  const endpoint = hotEndpoints.get(query === -1 ? url : url.slice(0, query));
+  if (endpoint === undefined) return false;
+  void answer(new NodeRequest(incoming, outgoing), service, endpoint).then((answered) =>
+    write(answered, outgoing),
+  );
   return true;
+}
+
+function write({ status, headers, body }: Answer, outgoing: ServerResponse): void {
+  if (isStreamed(body)) {
+    outgoing.writeHead(status, headers);
+    // A reader who has gone ends the stream, which is told of that by itself.
+    pipeline(Readable.fromWeb(body.stream), outgoing, () => {});
+    return;
+  }
+  headers['content-length'] = String(body === null ? 0 : Buffer.byteLength(body));
+  outgoing.writeHead(status, headers).end(body);
 }
 
 /** Node's request as a route sees it. */
 class NodeRequest implements IncomingRequest {
   readonly #incoming: IncomingMessage;
+  readonly #outgoing: ServerResponse;
 
-  constructor(incoming: IncomingMessage) {
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse) {
     this.#incoming = incoming;
+    this.#outgoing = outgoing;
   }
 
   /** The headers, by itself. */
   get headers(): this {
     return this;
+  }
+
+  /** The signal, by itself. */
+  get signal(): this {
+    return this;
+  }
+
+  get aborted(): boolean {
+    return this.#outgoing.destroyed;
+  }
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    const outgoing = this.#outgoing;
+    outgoing.on('close', () => {
+      if (!outgoing.writableFinished) listener();
+    });
   }
 
   get(name: string): string | null {

@@ -1,4 +1,5 @@
 import { type ProblemCode, problemCodes } from '../core/errors.ts';
+import type { EventLog } from '../core/events.ts';
 import type { Answer } from './exchange.ts';
 
 /** What is wrong at one place of a request. */
@@ -53,3 +54,28 @@ export const problemAnswer = (problem: Problem, requestId: string): Answer => ({
   },
   body: problemBody(problem, requestId),
 });
+
+/** The problem of a fault of callgate, which only its log names. */
+export function unexpected(error: unknown, requestId: string, log: EventLog): Problem {
+  log.error('request.failed', {
+    request_id: requestId,
+    error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  });
+  return new Problem(
+    'internal',
+    `callgate failed on this request; its log has the reason under ${requestId}`,
+  );
+}
+
+/** Logs what callgate fails on after its answer has been given. */
+export function logFailure(work: Promise<unknown>, requestId: string, log: EventLog): void {
+  work.catch((error: unknown) => void unexpected(error, requestId, log));
+}
+
+/** The problem of a request that needs the ledger while that cannot be used. */
+export const ledgerUnavailable = (retryAfterMs: number): Problem =>
+  new Problem(
+    'ledger_unavailable',
+    'callgate cannot use its ledger at present; nothing was run: send the request again later',
+    { headers: { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) } },
+  );

@@ -1,37 +1,56 @@
 import { type JsonValue, parseJson } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import type { Admission } from './admission.ts';
-import type { IncomingRequest } from './exchange.ts';
+import { type Answer, afterAnswer, type IncomingRequest } from './exchange.ts';
 import { Problem } from './problem.ts';
 
 const json = 'application/json';
-/** How the ranges of an `Accept` header may name JSON; of several that do, the first in this list decides. */
+const eventStream = 'text/event-stream';
+/** How a client may name JSON, the most exact first. */
 const jsonRanges = [json, 'application/*', '*/*'];
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Refuses a request whose client does not take JSON (RFC 9110 12.5.1). */
+/** Refuses a request whose client does not take JSON. */
 export function requireJsonAccepted(request: IncomingRequest): void {
-  const accept = request.headers.get('accept')?.trim();
-  if (accept === undefined || accept === '' || accept === json) return;
-  const ranges = accept.split(',').map((range) => {
-    const [name = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
-    return { name, isRefused: parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter)) };
-  });
-  const decisive = jsonRanges.flatMap((name) => ranges.find((range) => range.name === name) ?? [])[0];
-  if (decisive !== undefined && !decisive.isRefused) return;
+  if (qualityOf(jsonRanges, request) > 0) return;
   throw new Problem('not_acceptable', `the answer is ${json}; accept that, or send no Accept header`);
+}
+
+/** Whether the client wants its calls as an event stream, by name; JSON wins where it likes both as much. */
+export function prefersEvents(request: IncomingRequest): boolean {
+  const jsonQuality = qualityOf(jsonRanges, request);
+  if (jsonQuality === 1) return false;
+  if (qualityOf([eventStream], request) > jsonQuality) return true;
+  if (jsonQuality > 0) return false;
+  throw new Problem(
+    'not_acceptable',
+    `the answer is ${json} or ${eventStream}; accept one of them, or send no Accept header`,
+  );
+}
+
+/** How much a client likes what these ranges name, from 0 to 1; the first that it sent decides (RFC 9110 12.5.1). */
+function qualityOf(names: readonly string[], request: IncomingRequest): number {
+  const accept = request.headers.get('accept')?.trim() ?? '';
+  if (accept === '' || names.includes(accept)) return 1;
+  const ranges = accept.split(',').map((range) => range.split(';').map((part) => part.trim().toLowerCase()));
+  const name = names.find((each) => ranges.some(([sent]) => sent === each));
+  const range = ranges.find(([sent]) => sent === name);
+  if (name === undefined || range === undefined) return 0;
+  const weight = range.find((parameter) => parameter.startsWith('q='));
+  const quality = weight === undefined ? 1 : Number(weight.slice(2));
+  return quality >= 0 && quality <= 1 ? quality : 1;
 }
 
 /**
  * Reads a request body as JSON and gives it to `use`. Bodies count against one budget from their first byte until
  * their request has ended (RL-13), so that many large ones at once are refused and not a reason to run out of memory.
  */
-export async function withJson<T>(
+export async function withJson(
   request: IncomingRequest,
   bytesMax: number,
   admission: Admission,
-  use: (body: JsonValue) => Promise<T>,
-): Promise<T> {
+  use: (body: JsonValue) => Answer | Promise<Answer>,
+): Promise<Answer> {
   const announced = Number(request.headers.get('content-length') ?? bytesMax);
   const bytes = Math.min(announced, bytesMax);
   if (!admission.takeBytes(bytes)) {
@@ -39,11 +58,13 @@ export async function withJson<T>(
       headers: { 'retry-after': '1' },
     });
   }
+  let answer: Answer | undefined;
   try {
     requireJsonBody(request);
-    return await use(parseBody(await readBytes(request, bytesMax)));
+    answer = await use(parseBody(await readBytes(request, bytesMax)));
+    return answer;
   } finally {
-    admission.giveBytes(bytes);
+    afterAnswer(answer, () => admission.giveBytes(bytes));
   }
 }
 
@@ -101,7 +122,7 @@ const tooLarge = (bytesMax: number): Problem =>
   new Problem('payload_too_large', `the body is larger than ${bytesMax} bytes; send less`);
 
 /** The values of a query parameter, in their order. */
-type Query<Name extends string> = (name: Name) => readonly string[];
+export type Query<Name extends string> = (name: Name) => readonly string[];
 
 const noValues: Query<string> = () => [];
 

@@ -1,18 +1,26 @@
+import type { FunctionCall } from '../core/call.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { SettledCall } from '../dispatch/ports.ts';
-import { dispatchTurn, isOurs, type Order, repeatedCallId } from '../dispatch/turn.ts';
+import type { CallRecord } from '../dispatch/record.ts';
+import { dispatchTurn, isOurs, type Order, type PendingTurn, repeatedCallId } from '../dispatch/turn.ts';
 import type { Intent } from '../formats/format.ts';
 import { authenticate } from './authenticate.ts';
 import { readCaller } from './caller.ts';
 import { outputOf, readRender, unreadableBody } from './calls.ts';
 import type { Service } from './context.ts';
 import { readFormat } from './declarations.ts';
-import type { Answer, IncomingRequest } from './exchange.ts';
-import { Problem } from './problem.ts';
-import { choose, readQuery, requireJsonAccepted, withJson } from './request.ts';
+import { type OnBegun, streamedAnswer } from './event-stream.ts';
+import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
+import { logFailure, Problem } from './problem.ts';
+import { mayHaveExecuted } from './records.ts';
+import { choose, prefersEvents, readQuery, withJson } from './request.ts';
+import { isSettled, keep, readWait, unfinishedHeaders, type Wait, watchCaller, within } from './waiting.ts';
 
 const orders: readonly Order[] = ['parallel', 'sequential'];
 const unknowns = ['answer', 'leave'] as const;
+
+/** Where a call of a turn stands; undefined when its turn to run has not come yet. */
+type Standing = SettledCall | CallRecord | undefined;
 
 /** `POST /v1/turns`: a whole model answer in, everything to append to the conversation out. */
 export async function postTurn(
@@ -21,12 +29,13 @@ export async function postTurn(
   service: Service,
 ): Promise<Answer> {
   const actor = await authenticate(request, service, requestId);
-  requireJsonAccepted(request);
+  const isStream = prefersEvents(request);
   const query = readQuery(request, { format: 'one', order: 'one', unknown: 'one', render: 'one' });
   const format = readFormat(query('format'));
   const order = choose('order', query('order'), orders, 'parallel');
   const unknown = choose('unknown', query('unknown'), unknowns, 'answer');
   const render = readRender(query('render'));
+  const wait = readWait(request, service.limits.waitMaxMs);
   return withJson(request, service.limits.turnBytesMax, service.admission, async (body) => {
     const read = format.readTurn(body);
     if (!read.ok) throw unreadableBody(read.error);
@@ -37,22 +46,56 @@ export async function postTurn(
     const isLeft = ({ call }: Intent): boolean =>
       unknown === 'leave' && !isOurs(call, service.dispatch.aliases);
     const calls = intents.filter((intent) => !isLeft(intent)).map(({ call }) => call);
-    const settled = await dispatchTurn(calls, order, caller, service.dispatch);
-    const answer = {
-      append: settled.map((each) => outputOf(each, format, render)),
-      calls: settled.map(callMember),
-      left: intents
-        .filter(isLeft)
-        .map(({ index, call }) => ({ index, call_id: call.callId, name: call.name })),
-    };
-    const headers = {
-      'content-type': 'application/json',
-      'cache-control': 'no-store',
-      'x-request-id': requestId,
-      'callgate-revision': revision,
-    };
-    return { status: 200, headers, body: JSON.stringify(answer) };
+    const left = intents
+      .filter(isLeft)
+      .map(({ index, call }) => ({ index, call_id: call.callId, name: call.name }));
+    const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, format, render);
+    const whole = (settled: readonly SettledCall[]): JsonObject => ({
+      append: settled.map(itemOf),
+      calls: settled.map(settledMember),
+      left,
+    });
+    const headers = { 'callgate-revision': revision };
+    const begin = (onBegun?: OnBegun): PendingTurn =>
+      dispatchTurn(calls, order, caller, service.dispatch, onBegun);
+    if (isStream) return streamedAnswer({ begin, item: itemOf, whole }, headers, requestId, service);
+
+    const turn = begin();
+    const standings = await waitFor(turn, calls.length, order, wait, request, service);
+    if (standings.every((standing) => standing !== undefined && isSettled(standing))) {
+      return jsonAnswer(whole(standings), requestId, 200, headers);
+    }
+    logFailure(turn.settled, requestId, service.log);
+    const members = calls.map((call, index) => memberOf(call, standings[index]));
+    return jsonAnswer({ calls: members, left }, requestId, 202, { ...headers, ...unfinishedHeaders(wait) });
   });
+}
+
+/** The ends of all calls, or where each stands when the caller's patience is over. */
+async function waitFor(
+  turn: PendingTurn,
+  count: number,
+  order: Order,
+  { ms }: Wait,
+  request: IncomingRequest,
+  service: Service,
+): Promise<readonly Standing[]> {
+  const line = watchCaller(request, () => turn.leave());
+  const settled = ms === 0 ? undefined : await within(turn.settled, ms);
+  if (settled !== undefined) return settled;
+  line.letGo();
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  turn.settled.then(over, over);
+  // Those that run side by side are all about to begin, unless the caller left before that.
+  while (order === 'parallel' && turn.begun.length < count && !line.isCut && !isOver) {
+    await service.dispatch.nextLoopTurn();
+  }
+  if (isOver) return turn.settled;
+  const begun: Standing[] = await Promise.all(turn.begun.map(keep));
+  return [...begun, ...Array<undefined>(count - begun.length).fill(undefined)];
 }
 
 // Whatever is wrong with a turn as a whole is found before any of its calls runs.
@@ -74,16 +117,38 @@ function refuseFaultyTurn(intents: readonly Intent[], intentsMax: number): void 
   }
 }
 
-const callMember = ({ id, call, outcome, attempts, durationMs }: SettledCall): JsonObject => ({
+const memberOf = ({ callId, name }: FunctionCall, standing: Standing): JsonObject => {
+  if (standing === undefined) {
+    return { call_id: callId, name, status: 'received', may_have_executed: false, attempts: 0 };
+  }
+  if (isSettled(standing)) return settledMember(standing);
+  return {
+    id: standing.id,
+    call_id: callId,
+    name,
+    status: standing.status,
+    may_have_executed: mayHaveExecuted(standing),
+    attempts: standing.attempts,
+  };
+};
+
+const settledMember = ({
+  id,
+  call,
+  outcome,
+  replayed,
+  isRecorded,
+  attempts,
+  durationMs,
+}: SettledCall): JsonObject => ({
   id,
   call_id: call.callId,
   name: call.name,
   status: outcome.status,
   ...(outcome.error === undefined ? {} : { code: outcome.error.code }),
   may_have_executed: outcome.error?.mayHaveExecuted ?? true,
-  // Without a record of past calls nothing is replayed, and a repeat is not recognised.
-  replayed: false,
-  replay_protected: false,
+  replayed,
+  replay_protected: isRecorded,
   attempts,
   duration_ms: Math.round(durationMs),
 });

@@ -1,20 +1,23 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Admission } from '../../src/http/admission.ts';
 import { type Listener, listen } from '../../src/http/listener.ts';
-import { checkResponse } from '../support/contract.ts';
+import { checkResponse, eventsOf } from '../support/contract.ts';
 import {
   type Behaviour,
   createTestService,
   functionCall,
+  heldTool,
   mintToken,
   type TestService,
   tool,
 } from '../support/service.ts';
+import { until } from '../support/until.ts';
 
 const bytesMax = 65_536;
 const good = JSON.stringify(functionCall('c', 'lab__ping'));
+const other = JSON.stringify(functionCall('d', 'lab__ping'));
 
 let service: TestService;
 let listener: Listener;
@@ -24,11 +27,16 @@ let pong: Behaviour;
 beforeEach(async () => {
   pong = () => ({ content: [{ type: 'text', text: 'pong' }] });
   service = createTestService({
-    servers: [{ alias: 'lab', tools: [tool('ping')] }],
-    behaviours: { 'lab:ping': (call) => pong(call) },
-    service: { limits: { bodyBytesMax: bytesMax, turnBytesMax: bytesMax, intentsMax: 64 } },
+    servers: [
+      { alias: 'lab', tools: [tool('ping')] },
+      { alias: 'docs', tools: [tool('look')], policy: { class: 'read' } },
+    ],
+    behaviours: { 'lab:ping': (call) => pong(call), 'docs:look': (call) => pong(call) },
+    service: {
+      limits: { bodyBytesMax: bytesMax, turnBytesMax: bytesMax, intentsMax: 64, waitMaxMs: 55_000 },
+    },
   });
-  token = await mintToken('tools:lab:*');
+  token = await mintToken('tools:lab:*', 'tools:docs:*');
   listener = await listen(service.service, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 1_000 });
 });
 
@@ -90,7 +98,7 @@ describe('on a real socket', () => {
   test('a call is answered, and the connection is used again', async () => {
     const socket = dial(postHead(`Content-Length: ${good.length}`), good);
     await once(socket, 'data');
-    socket.write(postHead(`Content-Length: ${good.length}`, 'Connection: close') + good);
+    socket.write(postHead(`Content-Length: ${other.length}`, 'Connection: close') + other);
     expect((await answer(socket)).status).toBe(200);
     expect(service.sent).toHaveLength(2);
   });
@@ -220,6 +228,138 @@ describe('on a real socket', () => {
     const answered = answer(socket);
     socket.write('garbage\r\n\r\n');
     expect((await answered).status).toBe(200);
+  });
+});
+
+// Requests whose length is announced are served from Node's own request, others through a web Request.
+describe.each(['Content-Length', 'Transfer-Encoding'])('a caller who waits (%s)', (framing) => {
+  const wire = (body: unknown, path: string, ...headers: readonly string[]): string => {
+    const text = JSON.stringify(body);
+    const line = head(
+      `POST ${path} HTTP/1.1`,
+      `Authorization: Bearer ${token}`,
+      'Content-Type: application/json',
+      ...headers,
+      framing === 'Content-Length' ? `Content-Length: ${text.length}` : 'Transfer-Encoding: chunked',
+    );
+    return (
+      line + (framing === 'Content-Length' ? text : `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`)
+    );
+  };
+  const look = functionCall('r', 'docs__look');
+  const ping = functionCall('w', 'lab__ping');
+
+  /** All that comes on a socket. */
+  const listenTo = (socket: Socket) => {
+    let raw = '';
+    socket.setEncoding('utf8').on('data', (part) => {
+      raw += part;
+    });
+    return () => raw;
+  };
+  /** The body of a chunked answer, as far as whole chunks of it have come. */
+  const bodyOf = (raw: string): string => {
+    let rest = raw.slice(raw.indexOf('\r\n\r\n') + 4);
+    let body = '';
+    for (;;) {
+      const line = /^([0-9a-f]+)\r\n/.exec(rest);
+      if (line === null) return body;
+      const end = line[0].length + Number.parseInt(line[1] ?? '', 16);
+      if (rest.length < end) return body;
+      body += rest.slice(line[0].length, end);
+      rest = rest.slice(end + 2);
+    }
+  };
+
+  test.each(['/v1/calls', '/v1/turns'])('and hangs up ends what only reads (%s)', async (path) => {
+    for (const accept of ['application/json', 'text/event-stream']) {
+      const held = heldTool();
+      pong = held.behaviour;
+      const call = functionCall(`${path} ${accept}`, 'docs__look');
+      const socket = dial(wire(call, path, `Accept: ${accept}`));
+      await held.called;
+      socket.destroy();
+      await until(() => held.calls[0]?.signal.reason === 'its caller has left');
+      await until(() => service.service.admission.running === 0);
+    }
+  });
+
+  test.each(['/v1/calls', '/v1/turns'])('and hangs up finds a write done later (%s)', async (path) => {
+    for (const accept of ['application/json', 'text/event-stream']) {
+      const held = heldTool();
+      pong = held.behaviour;
+      const call = functionCall(accept, 'lab__ping');
+      const socket = dial(wire(call, path, `Accept: ${accept}`));
+      await held.called;
+      socket.destroy();
+      await once(socket, 'close');
+      const before = service.finished.length;
+      held.finish();
+      await until(() => service.finished.length > before);
+      expect(held.calls[0]?.signal.aborted).toBe(false);
+      expect((await post(JSON.stringify(call))).headers.get('callgate-replayed')).toBe('true');
+    }
+  });
+
+  test('and takes a 202 may leave', async () => {
+    const held = heldTool();
+    pong = held.behaviour;
+    const socket = dial(wire(look, '/v1/calls', 'Prefer: respond-async', 'Connection: close'));
+    expect((await answer(socket)).status).toBe(202);
+    expect(held.calls[0]?.signal.aborted).toBe(false);
+    held.finish();
+    await until(() => service.finished.length === 1);
+    expect((await post(JSON.stringify(look))).headers.get('callgate-status')).toBe('succeeded');
+  });
+
+  test('for events gets each as it comes, and comments while none does', async () => {
+    const held = heldTool();
+    pong = held.behaviour;
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      const socket = dial(wire([ping], '/v1/turns', 'Accept: text/event-stream', 'Connection: close'));
+      const raw = listenTo(socket);
+      const seen = (text: string): Promise<void> => until(() => bodyOf(raw()).includes(text));
+      await seen(':\n\n');
+      expect(raw()).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+      expect(raw().toLowerCase()).toContain('x-accel-buffering: no\r\n');
+      expect(raw().toLowerCase()).not.toContain('content-length');
+      await held.called;
+      held.calls[0]?.onProgress({ progress: 1 });
+      await seen('event: progress');
+      const before = bodyOf(raw()).length;
+      vi.advanceTimersByTime(15_000);
+      await until(() => bodyOf(raw()).length > before);
+      expect(bodyOf(raw()).slice(before)).toBe(':\n\n');
+      held.finish();
+      await new Promise((resolve) => socket.once('close', resolve));
+      const events = eventsOf(bodyOf(raw()));
+      expect(events.map(({ event }) => event)).toEqual(['progress', 'output', 'done']);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('for events and does not read them costs no more than a bounded part of them', async () => {
+    const held = heldTool({ content: [{ type: 'text', text: 'the output' }] });
+    pong = held.behaviour;
+    const socket = dial(wire(ping, '/v1/calls', 'Accept: text/event-stream', 'Connection: close'));
+    socket.pause();
+    await held.called;
+    const message = 'x'.repeat(10_000);
+    const told = 5_000;
+    for (let count = 0; count < told; count += 1) {
+      held.calls[0]?.onProgress({ progress: count, message });
+      if (count % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    held.finish();
+    await until(() => service.finished.length === 1);
+    const raw = listenTo(socket);
+    socket.resume();
+    await new Promise((resolve) => socket.once('close', resolve));
+    expect(raw().split('event: progress').length).toBeLessThan(told);
+    expect(raw()).toContain('event: output');
+    expect(raw()).toContain('event: done');
   });
 });
 

@@ -61,7 +61,8 @@ const generalResponses: Readonly<Record<number, string>> = {
 };
 
 /** Headers that must not be there unless they are documented. */
-const documentedHeaders = /^(callgate-.*|etag|allow|retry-after|www-authenticate|vary)$/;
+const documentedHeaders =
+  /^(callgate-.*|etag|allow|retry-after|www-authenticate|vary|location|link|preference-applied|x-accel-buffering)$/;
 
 /** Holds an answer against `openapi.yaml`. @throws when it says or lacks anything that is not documented */
 export function checkResponse(method: string, path: string, response: SeenResponse): void {
@@ -93,18 +94,45 @@ export function checkResponse(method: string, path: string, response: SeenRespon
   }
   if (!content.includes(mediaType ?? '')) throw new Error(`${where}: undocumented media type ${mediaType}`);
   if (method === 'HEAD') return;
+  const at = `${pointer}/content/${escapeStep(mediaType ?? '')}`;
+  if (mediaType === 'text/event-stream') {
+    for (const { event, data } of eventsOf(response.body)) checkValue(`${at}/x-events/${event}`, data, where);
+    return;
+  }
   const value: unknown = /json$/.test(mediaType ?? '') ? JSON.parse(response.body) : response.body;
-  const faults = faultsAgainst(`${pointer}/content/${escapeStep(mediaType ?? '')}/schema`, value);
-  if (faults !== '') throw new Error(`${where}: ${faults} in ${response.body.slice(0, 500)}`);
+  checkValue(`${at}/schema`, value, where);
+}
+
+function checkValue(pointer: string, value: unknown, where: string): void {
+  const faults = faultsAgainst(pointer, value);
+  if (faults !== '') throw new Error(`${where}: ${faults} in ${JSON.stringify(value).slice(0, 500)}`);
   for (const output of outputTexts(value)) {
     const envelopeFaults = faultsAgainst('/components/schemas/Envelope', JSON.parse(output));
     if (envelopeFaults !== '') throw new Error(`${where}: ${envelopeFaults} in ${output.slice(0, 500)}`);
   }
 }
 
+/** A server-sent event. */
+export interface SeenEvent {
+  readonly event: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into data whose shape the contract checks
+  readonly data: any;
+}
+
+/** The events of a stream, comments left out. @throws when one is not of one `event` and one `data` line */
+export function eventsOf(stream: string): readonly SeenEvent[] {
+  const blocks = stream.split('\n\n').filter((block) => block !== '' && block !== ':');
+  return blocks.map((block) => {
+    const match = /^event: ([a-z]+)\ndata: ([^\r\n]+)$/.exec(block);
+    if (match === null) throw new Error(`no event: ${block.slice(0, 500)}`);
+    return { event: match[1] ?? '', data: JSON.parse(match[2] ?? '') };
+  });
+}
+
 function documentedResponse(method: string, path: string, status: number, where: string) {
   const [pathname = ''] = path.split('?');
-  const known = `/paths/${escapeStep(pathname)}`;
+  const template = Object.keys(openapi.paths as Node).find((each) => fits(pathname, each)) ?? pathname;
+  const known = `/paths/${escapeStep(template)}`;
   const operation = `${known}/${method === 'HEAD' ? 'get' : method.toLowerCase()}`;
   if (follow(operation).node !== undefined) {
     const found = follow(`${operation}/responses/${status}`);
@@ -117,10 +145,17 @@ function documentedResponse(method: string, path: string, status: number, where:
   throw new Error(`${where}: the status is not documented`);
 }
 
+const fits = (pathname: string, template: string): boolean =>
+  new RegExp(`^${template.replaceAll('.', '\\.').replace('{id}', '[^/]+')}$`).test(pathname);
+
 /** The texts of outputs that are envelopes. */
 function outputTexts(value: unknown): readonly string[] {
-  const { append, output } = (value ?? {}) as { append?: readonly { output?: unknown }[]; output?: unknown };
-  return [output, ...(Array.isArray(append) ? append.map((item) => item.output) : [])]
+  const { append, output, item } = (value ?? {}) as {
+    append?: readonly { output?: unknown }[];
+    output?: unknown;
+    item?: { output?: unknown };
+  };
+  return [output, item?.output, ...(Array.isArray(append) ? append.map((each) => each.output) : [])]
     .map((each) => (Array.isArray(each) ? (each[0] as { text?: unknown }).text : each))
     .filter((text): text is string => typeof text === 'string' && text.startsWith('{"ok":'));
 }

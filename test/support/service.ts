@@ -7,8 +7,18 @@ import type { IssuerSettings } from '../../src/auth/settings.ts';
 import type { EventFields, EventLog } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ToolResult } from '../../src/core/outcome.ts';
+import { CallsInFlight } from '../../src/dispatch/calls-in-flight.ts';
 import { Declarations } from '../../src/dispatch/declarations.ts';
-import type { Attempt, DispatchPorts, FinishedCall, ToolCall, Upstream } from '../../src/dispatch/ports.ts';
+import type {
+  AdmittedCall,
+  Attempt,
+  CallObserver,
+  DispatchPorts,
+  FinishedCall,
+  ReplayedCall,
+  ToolCall,
+  Upstream,
+} from '../../src/dispatch/ports.ts';
 import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Readiness, Service } from '../../src/http/context.ts';
@@ -19,6 +29,7 @@ import type { ServerPolicy, ToolPolicy } from '../../src/tools/policy.ts';
 import { buildRegistry, type Registry } from '../../src/tools/registry.ts';
 import type { ServerStatus } from '../../src/upstream/settings.ts';
 import { checkResponse, openapiText } from './contract.ts';
+import { MemoryLedger } from './memory-ledger.ts';
 
 const audience = 'https://callgate.test';
 const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -81,6 +92,8 @@ export interface TestRequest {
   /** Undefined: a token with the scopes; `null`: none. */
   readonly token?: string | null;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Aborted when the caller hangs up. */
+  readonly signal?: AbortSignal;
 }
 
 export interface TestAnswer {
@@ -91,6 +104,9 @@ export interface TestAnswer {
   readonly json: any;
 }
 
+type LateCall = Parameters<CallObserver['callSettledLate']>[0];
+type LedgerFault = Parameters<CallObserver['ledgerFailed']>[0];
+
 /** Everything behind the HTTP routes, real but for the servers, and every answer checked against `openapi.yaml`. */
 export interface TestService {
   readonly app: Hono;
@@ -98,6 +114,11 @@ export interface TestService {
   /** What was sent to servers. */
   readonly sent: readonly ToolCall[];
   readonly finished: readonly FinishedCall[];
+  readonly admitted: readonly AdmittedCall[];
+  readonly replayed: readonly ReplayedCall[];
+  readonly settledLate: readonly LateCall[];
+  readonly ledgerFaults: readonly LedgerFault[];
+  readonly ledger: MemoryLedger;
   readonly events: readonly { readonly event: string; readonly fields: EventFields }[];
   /** Replaces the servers, as new tool lists do. */
   list(servers: readonly TestServer[]): void;
@@ -107,10 +128,20 @@ export interface TestService {
     request?: TestRequest,
     body?: NonNullable<RequestInit['body']>,
   ): Promise<TestAnswer>;
+  /** The answer as it begins, its body unread and not checked. */
+  open(
+    method: string,
+    path: string,
+    request?: TestRequest,
+    body?: NonNullable<RequestInit['body']>,
+  ): Promise<Response>;
   get(path: string, request?: TestRequest): Promise<TestAnswer>;
   /** Sends a body as JSON; a string is sent as it is. */
   post(path: string, body: unknown, request?: TestRequest): Promise<TestAnswer>;
 }
+
+/** When the clock of a test service starts. */
+const startedAtMs = Date.UTC(2025, 0, 1);
 
 const ready: Readiness = { ready: true, waitingFor: [] };
 
@@ -126,18 +157,42 @@ export function createTestService(options: TestServiceOptions = {}): TestService
   let registry = registryOf(servers);
   const sent: ToolCall[] = [];
   const finished: FinishedCall[] = [];
-  let nowMs = 0;
+  const admitted: AdmittedCall[] = [];
+  const replayed: ReplayedCall[] = [];
+  const settledLate: LateCall[] = [];
+  const ledgerFaults: LedgerFault[] = [];
+  const ledger = new MemoryLedger();
+  let passedMs = 0;
+  let ids = 0;
   const dispatch: DispatchPorts = {
     registry: () => registry,
     upstream: createUpstream(() => servers, options.behaviours ?? {}, sent),
-    observer: { callFinished: (fact) => void finished.push(fact) },
+    ledger,
+    inFlight: new CallsInFlight(),
+    observer: {
+      callAdmitted: (fact) => void admitted.push(fact),
+      callFinished: (fact) => void finished.push(fact),
+      callReplayed: (fact) => void replayed.push(fact),
+      callSettledLate: (fact) => void settledLate.push(fact),
+      ledgerFailed: (fact) => void ledgerFaults.push(fact),
+    },
     clock: {
       monotonicMs: () => {
-        nowMs += 1;
-        return nowMs;
+        passedMs += 1;
+        return passedMs;
       },
+      nowMs: () => startedAtMs + passedMs,
     },
-    newId: () => newUuidV7(Date.now()),
+    // A pause is over after one turn of the event loop, and the clock has moved by its length.
+    pause: (ms) => {
+      passedMs += ms;
+      return new Promise((resolve) => setImmediate(resolve));
+    },
+    // One a millisecond: ids of the same one have no order among themselves.
+    newId: () => {
+      ids += 1;
+      return newUuidV7(startedAtMs + ids);
+    },
     nextLoopTurn: () => new Promise((resolve) => setImmediate(resolve)),
     hideForbidden: options.hideForbidden ?? false,
     aliases: servers.map(({ alias }) => alias),
@@ -149,7 +204,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     serverStatuses: () => servers.map(statusOf),
     readiness: () => ready,
     admission: new Admission(),
-    limits: { bodyBytesMax: 1_048_576, turnBytesMax: 16_777_216, intentsMax: 64 },
+    limits: { bodyBytesMax: 1_048_576, turnBytesMax: 16_777_216, intentsMax: 64, waitMaxMs: 55_000 },
     resourceMetadata: resourceMetadata(audience, [issuer]),
     resourceMetadataUrl: `${audience}/.well-known/oauth-protected-resource`,
     hostsAllowed: undefined,
@@ -159,18 +214,26 @@ export function createTestService(options: TestServiceOptions = {}): TestService
   };
   const app = createApp(service);
 
-  const request: TestService['request'] = async (
+  const open: TestService['open'] = async (
     method,
     path,
-    { scopes = [], token, headers } = {},
+    { scopes = [], token, headers, signal } = {},
     body,
   ) => {
     const all = new Headers(headers);
     if (token !== null && !all.has('authorization')) {
       all.set('authorization', `Bearer ${token ?? (await mintToken(...scopes))}`);
     }
-    const init = { method, headers: all, ...(body === undefined ? {} : { body, duplex: 'half' as const }) };
-    const response = await app.request(path, init);
+    const init = {
+      method,
+      headers: all,
+      ...(body === undefined ? {} : { body, duplex: 'half' as const }),
+      ...(signal === undefined ? {} : { signal }),
+    };
+    return app.request(path, init);
+  };
+  const request: TestService['request'] = async (method, path, options, body) => {
+    const response = await open(method, path, options, body);
     const text = await response.text();
     checkResponse(method, path, { status: response.status, headers: response.headers, body: text });
     const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
@@ -186,11 +249,17 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     service,
     sent,
     finished,
+    admitted,
+    replayed,
+    settledLate,
+    ledgerFaults,
+    ledger,
     events: log.events,
     list(changed) {
       servers = changed;
       registry = registryOf(changed);
     },
+    open,
     request,
     get: (path, options) => request('GET', path, options),
     post: (path, body, options = {}) =>
@@ -221,6 +290,7 @@ function createUpstream(
         result: { content: [], isError: false, ...done },
       };
     },
+    canSendNow: () => true,
     hasListed: (alias) => servers().find((server) => server.alias === alias)?.hasListed ?? true,
     unavailability: (alias) => `the server "${alias}" is not available: it has not listed its tools yet`,
   };
@@ -250,7 +320,10 @@ const policyOf = ({ alias, policy, descriptionPrefix }: TestServer): ServerPolic
   offers: () => true,
   toolPolicy: () => ({
     class: undefined,
+    idempotent: false,
+    retry: 'safe',
     timeoutMs: 60_000,
+    timeoutTotalMs: 600_000,
     outputCharsMax: 100_000,
     render: undefined,
     description: undefined,
@@ -293,4 +366,36 @@ function createLog(): EventLog & { readonly events: { event: string; fields: Eve
   const events: { event: string; fields: EventFields }[] = [];
   const record = (event: string, fields: EventFields): void => void events.push({ event, fields });
   return { events, info: record, warn: record, error: record };
+}
+
+/** A tool that ends when the test says so, or when it is cancelled. */
+export function heldTool(result: Partial<ToolResult> = textResult('done')) {
+  const calls: ToolCall[] = [];
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let begin = (): void => {};
+  const called = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
+  const behaviour: Behaviour = async (call) => {
+    calls.push(call);
+    begin();
+    const cancelled = new Promise<Attempt>((resolve) => {
+      call.signal.addEventListener('abort', () =>
+        resolve({
+          kind: 'failed',
+          code: 'cancelled',
+          message: `the call was cancelled: ${call.signal.reason}`,
+          sent: true,
+          mayHaveExecuted: true,
+          attempts: 1,
+          upstreamMs: 1,
+        }),
+      );
+    });
+    return Promise.race([finished.then(() => result), cancelled]);
+  };
+  return { behaviour, calls, called, finish };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { outcomeCodes, problemCodes } from '../../../src/core/errors.ts';
 import { formats } from '../../../src/formats/formats.ts';
-import { routes } from '../../../src/http/app.ts';
+import { endpoints } from '../../../src/http/app.ts';
 import { escapeStep, faultsAgainst, follow, openapi } from '../../support/contract.ts';
 
 type Node = Readonly<Record<string, unknown>>;
@@ -19,7 +19,7 @@ describe('openapi.yaml', () => {
     const documented = Object.entries(openapi.paths as Node).flatMap(([path, item]) =>
       Object.keys(item as Node).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    expect(documented.sort()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).sort());
+    expect(documented.sort()).toEqual(endpoints.map(({ method, path }) => `${method} ${path}`).sort());
   });
 
   test('names the same codes as the tables in the code', () => {
@@ -92,7 +92,7 @@ describe('openapi.yaml', () => {
   test('every operation has an id, a summary and a tag of its own words', () => {
     const operations = [...nodes(openapi.paths)].filter(([pointer]) => /^\/[^/]+\/(get|post)$/.test(pointer));
     const ids = operations.map(([, node]) => node.operationId);
-    expect(new Set(ids).size).toBe(routes.length);
+    expect(new Set(ids).size).toBe(endpoints.length);
     for (const [pointer, node] of operations) {
       expect(node.summary, pointer).toBeTypeOf('string');
       expect(node.tags, pointer).toHaveLength(1);

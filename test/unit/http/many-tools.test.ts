@@ -26,13 +26,13 @@ describe('ten thousand declared tools', () => {
     }
     expect(compiled()).toBe(0);
 
-    for (const [name, after] of [
-      ['t7', 1],
-      ['t8', 2],
-      ['t7', 2],
-      ['t8', 2],
+    for (const [callId, name, after] of [
+      ['c1', 't7', 1],
+      ['c2', 't8', 2],
+      ['c3', 't7', 2],
+      ['c4', 't8', 2],
     ] as const) {
-      await service.post('/v1/calls', functionCall('c', `s__${name}`, { text: 'x' }), { scopes });
+      await service.post('/v1/calls', functionCall(callId, `s__${name}`, { text: 'x' }), { scopes });
       expect(compiled()).toBe(after);
     }
     expect(service.sent).toHaveLength(4);

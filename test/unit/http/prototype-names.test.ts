@@ -26,7 +26,7 @@ beforeEach(() => {
 });
 
 const call = async (name: string, input: unknown = {}) => {
-  const answer = await service.post('/v1/calls', functionCall('c', name, input), { scopes });
+  const answer = await service.post('/v1/calls', functionCall(name, name, input), { scopes });
   expect(answer.status).toBe(200);
   expect(({} as { isAdmin?: boolean }).isAdmin).toBeUndefined();
   return { code: answer.headers.get('callgate-code'), text: String(answer.json.output) };

@@ -17,13 +17,13 @@ let service: TestService;
 beforeEach(() => {
   service = createTestService({
     servers: [{ alias: 'lab', tools: [tool('ping')] }],
-    service: { limits: { bodyBytesMax: 4_096, turnBytesMax: 8_192, intentsMax: 64 } },
+    service: { limits: { bodyBytesMax: 4_096, turnBytesMax: 8_192, intentsMax: 64, waitMaxMs: 55_000 } },
   });
 });
 
 // Whatever came before, the next request works.
 afterEach(async () => {
-  const { status, headers } = await service.post('/v1/calls', good, mayAll);
+  const { status, headers } = await service.post('/v1/calls', functionCall('last', 'lab__ping'), mayAll);
   expect([status, headers.get('callgate-status')]).toEqual([200, 'succeeded']);
   expect(service.events.map(({ event }) => event)).not.toContain('request.failed');
 });
@@ -176,6 +176,7 @@ describe('a media type', () => {
   test.each([
     'text/html',
     'application/xml, text/*',
+    'text/event-stream;q=0',
     'application/json;q=0',
     'application/json;q=0.0, */*',
     '*/*;q=0',
@@ -207,16 +208,27 @@ describe('a method or a path', () => {
   test.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'GET', 'HEAD', 'PROPFIND'])(
     'that is %s on a route for POST is refused with 405',
     async (method) => {
+      for (const path of ['/v1/turns', '/v1/calls/0198c0de-1f2a-7abc-8def-0123456789ab/cancel']) {
+        const answer = await service.request(method, path, mayAll);
+        expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
+        if (method !== 'HEAD') expect(answer.json.code).toBe('method_not_allowed');
+      }
+    },
+  );
+
+  test.each(['PUT', 'DELETE', 'OPTIONS'])(
+    'that is %s on a path with routes for GET and POST is refused with 405',
+    async (method) => {
       const answer = await service.request(method, '/v1/calls', mayAll);
-      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
-      if (method !== 'HEAD') expect(answer.json.code).toBe('method_not_allowed');
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST']);
+      expect(answer.json.detail).toContain('GET or POST');
     },
   );
 
   test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])(
     'that is %s on a route for GET is refused with 405',
     async (method) => {
-      for (const path of ['/v1/declarations', '/v1/servers', '/healthz', '/openapi.yaml']) {
+      for (const path of ['/v1/declarations', '/v1/servers', '/v1/calls/x', '/healthz', '/openapi.yaml']) {
         const answer = await service.request(method, path, mayAll);
         expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
       }
@@ -228,7 +240,8 @@ describe('a method or a path', () => {
     '/v1',
     '/v1/calls/',
     '/V1/calls',
-    '/v1/calls/x',
+    '/v1/calls/x/y',
+    '/v1/calls/x/cancel/',
     '/v1//calls',
     '/docs',
     '/metrics',
@@ -263,7 +276,9 @@ describe('a header', () => {
         const answer = await send(body, { ...json, [name]: 'x'.repeat(257) }, path);
         expect(answer.status).toBe(400);
         expect(answer.json.errors).toEqual([{ parameter: name, detail: 'at most 256 characters' }]);
-        expect((await send(body, { ...json, [name]: 'x'.repeat(256) }, path)).status).toBe(200);
+        const longest = { ...json, [name]: 'x'.repeat(256) };
+        const other = body.replace('"c"', `"${path}"`);
+        expect((await send(other, longest, path)).status).toBe(200);
       }
       expect(service.sent).toHaveLength(2);
     },
@@ -337,13 +352,21 @@ describe('whatever comes', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom('GET', 'POST', 'DELETE'),
-        fc.constantFrom('/v1/declarations', '/v1/calls', '/v1/servers', '/'),
+        fc.constantFrom(
+          '/v1/declarations',
+          '/v1/calls',
+          '/v1/calls/x',
+          '/v1/calls/x/cancel',
+          '/v1/servers',
+          '/',
+        ),
         ascii,
         ascii,
         async (method, path, query, value) => {
           const headers = {
             ...json,
             accept: value,
+            prefer: value,
             'callgate-run': value,
             'if-none-match': value,
             'x-request-id': value,

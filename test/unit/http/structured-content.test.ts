@@ -17,7 +17,7 @@ const service = createTestService({
   ),
 });
 const call = (name: string, render: string): Promise<TestAnswer> =>
-  service.post(`/v1/calls?render=${render}`, functionCall('c', `s__${name}`), { scopes });
+  service.post(`/v1/calls?render=${render}`, functionCall(`${name} ${render}`, `s__${name}`), { scopes });
 
 describe('structured content on its way to the model (O08)', () => {
   test('in an envelope is there once, whatever stands beside it', async () => {
