@@ -5,8 +5,8 @@ import { openLiveRegistry } from '../live-registry.ts';
 import type { Registry } from '../tools/registry.ts';
 import { killAllGroups } from '../upstream/child-process.ts';
 import type { ServerStatus } from '../upstream/settings.ts';
-import { exitConfiguration, loadForCommand } from './configuration.ts';
-import { type CommandOptions, UsageError } from './options.ts';
+import { loadForCommand } from './configuration.ts';
+import { type CommandOptions, exitConfiguration, UsageError } from './options.ts';
 
 const exitFindings = 1;
 const exitInterrupted = 130;

@@ -1,16 +1,21 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import type { Configuration, Finding } from '../config/configuration.ts';
-import { loadConfiguration } from '../config/load-configuration.ts';
+import { type LoadOptions, loadConfiguration } from '../config/load-configuration.ts';
 import { UsageError } from './options.ts';
 
-/** sysexits.h EX_CONFIG */
-export const exitConfiguration = 78;
+const ownFiles = ['callgate.json', 'callgate.jsonc', 'callgate.yaml', 'callgate.yml'];
+const exampleFile = fileURLToPath(new URL('../../examples/callgate.json', import.meta.url));
+
+/** The configuration that `callgate dev` takes where it is given none. */
+export const devFile = (): string => ownFiles.find((name) => existsSync(name)) ?? exampleFile;
 
 /** Loads a file for a command; undefined when it has findings, which are then on standard error. */
 export async function loadForCommand(
   file: string,
-  options: { dev?: boolean } = {},
+  options: Omit<LoadOptions, 'file' | 'env'> = {},
 ): Promise<Configuration | undefined> {
-  const loaded = await loadConfiguration({ file, env: process.env, dev: options.dev ?? false });
+  const loaded = await loadConfiguration({ file, env: process.env, ...options });
   if (loaded.ok) return loaded.value;
   printFindings(loaded.error);
   return undefined;

@@ -1,16 +1,14 @@
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { randomBytes } from 'node:crypto';
 import { openDevIssuer } from '../auth/dev-issuer.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
+import { LedgerRefused } from '../ledger/settings.ts';
 import type { RunningService } from '../main.ts';
 import type { Binding } from '../tools/registry.ts';
-import { exitConfiguration, loadForCommand, readPort } from './configuration.ts';
-import type { CommandOptions } from './options.ts';
+import { devFile, loadForCommand, readPort } from './configuration.ts';
+import { type CommandOptions, exitConfiguration } from './options.ts';
 import { readLevel, runService } from './run-service.ts';
 import { devClient, devScopes, keyFolder } from './token.ts';
 
-const ownFiles = ['callgate.json', 'callgate.jsonc', 'callgate.yaml', 'callgate.yml'];
-const exampleFile = fileURLToPath(new URL('../../examples/callgate.json', import.meta.url));
 const tokenTtlS = 43_200;
 const toolsToldMax = 40;
 const standardError = 2;
@@ -18,8 +16,8 @@ const standardError = 2;
 /** `callgate dev`: runs on loopback with a local key pair, and says how to make a first call. */
 export async function dev(options: CommandOptions): Promise<number> {
   const port = readPort(options.port);
-  const file = options.config ?? ownFiles.find((name) => existsSync(name)) ?? exampleFile;
-  const configuration = await loadForCommand(file, { dev: true });
+  const file = options.config ?? devFile();
+  const configuration = await loadForCommand(file, { dev: true, ledgerFolder: process.cwd() });
   if (configuration === undefined) return exitConfiguration;
   const issuer = await openDevIssuer({ folder: keyFolder() });
   const token = await issuer.mint({
@@ -39,7 +37,7 @@ export async function dev(options: CommandOptions): Promise<number> {
         : configuration.metrics,
   };
   const level = readLevel(options['log-level'], 'warn');
-  return runService(own, {
+  const ended = runService(own, {
     level,
     // Whoever tries callgate out reads the terminal; a line for each call is there for the asking.
     isAudited: level === 'info' || level === 'debug',
@@ -50,7 +48,13 @@ export async function dev(options: CommandOptions): Promise<number> {
       process.stdout.write(greeting(running, file, token));
     },
   });
+  return ended.catch((error: unknown) => {
+    throw error instanceof LedgerRefused ? new LedgerRefused(`${error.message}\n${otherLedger}`) : error;
+  });
 }
+
+const otherLedger =
+  'A second `callgate dev` runs in another folder, or with a ledger of its own in a configuration file: "callgate": { "ledger": { "url": "sqlite:other.db" } }';
 
 function greeting(running: RunningService, file: string, token: string): string {
   const { bindings } = running.service.dispatch.registry();
@@ -75,7 +79,8 @@ function greeting(running: RunningService, file: string, token: string): string 
 function curlLine(url: string, token: string, binding: Binding): string {
   const item = {
     type: 'function_call',
-    call_id: 'call_1',
+    // A fixed one would belong to the call of the last start, whose record may be there still.
+    call_id: `call_${randomBytes(4).toString('hex')}`,
     name: binding.name,
     arguments: JSON.stringify(sampleArguments(binding.inputSchema)),
   };

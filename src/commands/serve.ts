@@ -1,5 +1,5 @@
-import { exitConfiguration, loadForCommand, readPort } from './configuration.ts';
-import { type CommandOptions, UsageError } from './options.ts';
+import { loadForCommand, readPort } from './configuration.ts';
+import { type CommandOptions, exitConfiguration, UsageError } from './options.ts';
 import { readLevel, runService } from './run-service.ts';
 
 const standardOutput = 1;

@@ -32,7 +32,7 @@ const metadataNames = new Set([
 ]);
 
 /** Whether a host is one that no configured URL may name: link-local, or a cloud's metadata service. */
-function isMetadataHost(host: string): boolean {
+export function isMetadataHost(host: string): boolean {
   const name = bareHost(host);
   const version = isIP(name);
   return metadataNames.has(name) || (version !== 0 && metadata.check(name, version === 6 ? 'ipv6' : 'ipv4'));

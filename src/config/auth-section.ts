@@ -14,6 +14,8 @@ interface Context {
   readonly folder: string;
   /** `callgate dev` adds an issuer of its own and lets `tools:*:*` count. */
   readonly dev: boolean;
+  /** Whether a configuration without an issuer is of no use. */
+  readonly needsIssuer: boolean;
   /** Whether what stands at a path fits the schema; `path` starts at `callgate.auth`, as it does for `report`. */
   readonly isSound: (path: Path) => boolean;
   readonly report: (path: Path, message: string) => void;
@@ -22,7 +24,7 @@ interface Context {
 /** Turns `callgate.auth` into settings, and reports each combination that is not safe (MT-18). */
 export async function readAuth(section: AuthSection, context: Context): Promise<AuthSettings> {
   const entries = Array.isArray(section.issuers) ? (section.issuers as readonly IssuerEntry[]) : [];
-  if (entries.length === 0 && context.isSound(['issuers']) && !context.dev) {
+  if (entries.length === 0 && context.isSound(['issuers']) && context.needsIssuer) {
     context.report(
       ['issuers'],
       'no issuer of tokens is configured, so nobody could call anything: add one to callgate.auth.issuers (issuer, audience, and jwksUri or jwksFile), or try callgate out with `callgate dev`, which makes one of its own',

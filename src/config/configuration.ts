@@ -1,4 +1,5 @@
 import type { AuthSettings } from '../auth/settings.ts';
+import type { LedgerSettings } from '../ledger/settings.ts';
 import type { ServerPolicy } from '../tools/policy.ts';
 import type { FaultyServer, ServerSettings } from '../upstream/settings.ts';
 
@@ -24,7 +25,9 @@ export interface Configuration {
   readonly publicUrl: string | undefined;
   readonly auth: AuthSettings;
   readonly hideForbidden: boolean;
+  readonly ledger: LedgerSettings;
   readonly limits: {
+    readonly waitMaxMs: number;
     readonly drainMs: number;
     readonly bodyTimeoutMs: number;
     readonly bodyBytesMax: number;

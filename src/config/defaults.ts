@@ -1,4 +1,4 @@
-import type { AuthSection, CallgateSection, CompleteOptions, IssuerEntry } from './file.ts';
+import type { AuthSection, CallgateSection, CompleteOptions, IssuerEntry, LedgerSection } from './file.ts';
 
 /**
  * Every default of the configuration, by the place it has in the file. A test holds them against
@@ -6,6 +6,15 @@ import type { AuthSection, CallgateSection, CompleteOptions, IssuerEntry } from 
  */
 export const defaults = {
   listen: { host: '127.0.0.1', port: 8787, metrics: '127.0.0.1:9464' },
+  ledger: {
+    url: 'sqlite:.callgate/ledger.db',
+    outputRetentionHours: 24,
+    readOutputRetentionMinutes: 15,
+    tombstoneRetentionDays: 7,
+    bytesMax: 1_073_741_824,
+    actorBytesMax: 268_435_456,
+    actorRecordsMax: 1_000_000,
+  },
   auth: { clockToleranceS: 30, hideForbidden: false, globalWildcards: false },
   issuer: {
     algorithms: ['RS256', 'ES256', 'PS256', 'EdDSA'],
@@ -21,6 +30,7 @@ export const defaults = {
     lifetimeMaxS: 86_400,
   },
   limits: {
+    waitMaxMs: 55_000,
     drainMs: 25_000,
     bodyTimeoutMs: 30_000,
     bodyBytesMax: 1_048_576,
@@ -30,12 +40,14 @@ export const defaults = {
   },
   server: {
     connection: 'shared',
+    retry: 'safe',
     trustAnnotations: false,
     concurrencyMax: 16,
     queueMax: 64,
     connectTimeoutMs: 30_000,
     listTimeoutMs: 30_000,
     timeoutMs: 60_000,
+    timeoutTotalMs: 600_000,
     backoffMinMs: 500,
     backoffMaxMs: 30_000,
     stopGraceMs: 5_000,
@@ -47,6 +59,7 @@ export const defaults = {
   },
 } as const satisfies {
   listen: CallgateSection['listen'];
+  ledger: Required<LedgerSection>;
   auth: AuthSection;
   issuer: Partial<IssuerEntry>;
   limits: CallgateSection['limits'];

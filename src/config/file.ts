@@ -1,4 +1,5 @@
 import type { DenyLists } from '../auth/settings.ts';
+import { isObject } from '../core/json.ts';
 import type { Render } from '../tools/policy.ts';
 
 /** The shape of a configuration file, which `config.schema.json` checks before any of these types is used. */
@@ -23,8 +24,10 @@ export interface ServerEntry {
 export interface CallgateSection {
   readonly listen?: { readonly host?: string; readonly port?: number; readonly metrics?: string | false };
   readonly publicUrl?: string;
+  readonly ledger?: LedgerSection;
   readonly auth?: AuthSection;
   readonly limits?: {
+    readonly waitMaxMs?: number;
     readonly drainMs?: number;
     readonly bodyTimeoutMs?: number;
     readonly bodyBytesMax?: number;
@@ -35,6 +38,16 @@ export interface CallgateSection {
   readonly defaults?: ServerOptions;
   readonly servers?: Readonly<Record<string, ServerOptions>>;
   readonly mcpServersFrom?: readonly string[];
+}
+
+export interface LedgerSection {
+  readonly url?: string;
+  readonly outputRetentionHours?: number;
+  readonly readOutputRetentionMinutes?: number;
+  readonly tombstoneRetentionDays?: number;
+  readonly bytesMax?: number;
+  readonly actorBytesMax?: number;
+  readonly actorRecordsMax?: number;
 }
 
 export interface AuthSection {
@@ -68,12 +81,14 @@ export interface ServerOptions {
   readonly alias?: string;
   readonly allowHttp?: boolean;
   readonly connection?: 'shared';
+  readonly retry?: 'never' | 'safe';
   readonly trustAnnotations?: boolean;
   readonly concurrencyMax?: number;
   readonly queueMax?: number;
   readonly connectTimeoutMs?: number;
   readonly listTimeoutMs?: number;
   readonly timeoutMs?: number;
+  readonly timeoutTotalMs?: number;
   readonly backoffMinMs?: number;
   readonly backoffMaxMs?: number;
   readonly stopGraceMs?: number;
@@ -88,7 +103,10 @@ export interface ServerOptions {
 
 export interface ToolOptions {
   readonly class?: 'read' | 'write';
+  readonly idempotent?: boolean;
+  readonly retry?: 'never' | 'safe';
   readonly timeoutMs?: number;
+  readonly timeoutTotalMs?: number;
   readonly outputCharsMax?: number;
   readonly render?: Render;
   readonly description?: string;
@@ -98,3 +116,9 @@ type Unset = 'alias' | 'render' | 'descriptionPrefix' | 'include';
 
 /** Everything said of one server, with each default filled in. */
 export type CompleteOptions = Required<Omit<ServerOptions, Unset>> & Pick<ServerOptions, Unset>;
+
+/** Reads a member by a name that anybody may have chosen, `constructor` included. */
+export const ownMember = <T>(
+  members: Readonly<Record<string, T>> | undefined,
+  name: string,
+): T | undefined => (isObject(members) && Object.hasOwn(members, name) ? members[name] : undefined);

@@ -10,6 +10,7 @@ import type { Address, Configuration, Finding } from './configuration.ts';
 import { defaults } from './defaults.ts';
 import type { CallgateSection } from './file.ts';
 import { checkTopKeys } from './foreign-keys.ts';
+import { readLedger } from './ledger-section.ts';
 import { isServersKey, type OpenedFile, openFile, type Reference } from './open-file.ts';
 import { Report } from './report.ts';
 import { worthHiding } from './secrets.ts';
@@ -22,6 +23,10 @@ export interface LoadOptions {
   readonly env: Environment;
   /** Read for `callgate dev`: no issuer is needed, `tools:*:*` counts, and nothing but loopback is listened on. */
   readonly dev?: boolean;
+  /** Whether a file without an issuer is refused; usually it is, save for `callgate dev`. */
+  readonly needsIssuer?: boolean;
+  /** Where the ledger of a file that says nothing of one is looked for, in place of the folder of the file. */
+  readonly ledgerFolder?: string;
 }
 
 /**
@@ -34,6 +39,8 @@ export async function loadConfiguration({
   file,
   env,
   dev = false,
+  needsIssuer = !dev,
+  ledgerFolder,
 }: LoadOptions): Promise<Result<Configuration, readonly Finding[]>> {
   const path = resolve(file);
   const report = new Report();
@@ -54,14 +61,23 @@ export async function loadConfiguration({
   const auth = await readAuth(section?.auth ?? {}, {
     folder: dirname(path),
     dev,
+    needsIssuer,
     isSound: (at) => report.isSound(main.source, ['callgate', 'auth', ...at]),
     report: (at, message) =>
       report.problem({ source: main.source, path: ['callgate', 'auth', ...at], message }),
+  });
+  const ledgerPath = (...at: readonly string[]) => ['callgate', 'ledger', ...at];
+  const ledger = readLedger(report.isSound(main.source, ledgerPath()) ? (section?.ledger ?? {}) : {}, {
+    folder: dirname(path),
+    defaultFolder: ledgerFolder ?? dirname(path),
+    report: (key, message) => report.problem({ source: main.source, path: ledgerPath(key), message }),
+    warn: (key, message) => report.warning({ source: main.source, path: ledgerPath(key), message }),
   });
   const list = await readServers(files, env, report);
 
   const secrets = worthHiding([
     ...files.flatMap((opened) => opened.references.flatMap(secretsOfReference)),
+    ...ledger.secrets,
     ...list.secrets,
   ]);
   const redact = createRedactor(secrets);
@@ -79,6 +95,7 @@ export async function loadConfiguration({
     publicUrl,
     auth,
     hideForbidden: section?.auth?.hideForbidden ?? defaults.auth.hideForbidden,
+    ledger: ledger.settings,
     limits: { ...defaults.limits, ...section?.limits },
     servers: list.servers,
     policies: list.policies,

@@ -36,6 +36,12 @@ function secretsOfUrl(url: URL): string[] {
   return [...userPart, ...userPart.map(decoded), basicCredentials(url), ...queryValues];
 }
 
+/** The passwords in the URL of a database; its user and host are names that logs would be useless without. */
+export function secretsOfDatabase(url: URL): string[] {
+  const passwords = [...url.searchParams].flatMap(([name, value]) => (/pass/i.test(name) ? [value] : []));
+  return [url.password, decoded(url.password), ...passwords];
+}
+
 /** The user part of a URL as the `Basic` scheme sends it. */
 export const basicCredentials = (url: URL): string =>
   Buffer.from(`${decoded(url.username)}:${decoded(url.password)}`).toString('base64');

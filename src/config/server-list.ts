@@ -4,7 +4,7 @@ import { checkAlias } from '../tools/names.ts';
 import type { ServerPolicy } from '../tools/policy.ts';
 import type { ServerSettings } from '../upstream/settings.ts';
 import { defaults } from './defaults.ts';
-import type { CallgateSection, CompleteOptions, ServerEntry, ServerOptions } from './file.ts';
+import { type CallgateSection, type CompleteOptions, ownMember, type ServerEntry } from './file.ts';
 import { checkEntryKeys } from './foreign-keys.ts';
 import { nearest } from './nearest.ts';
 import type { OpenedFile } from './open-file.ts';
@@ -13,6 +13,7 @@ import { secretsOf } from './secrets.ts';
 import { createServerPolicy } from './server-policy.ts';
 import { createServerSettings } from './server-settings.ts';
 import type { Path } from './source.ts';
+import { checkTimes } from './times.ts';
 import type { Environment } from './variables.ts';
 
 /** A server as it stands in a file. */
@@ -48,6 +49,11 @@ export async function readServers(
   const policies: ServerPolicy[] = [];
   const faulty: { key: string; alias: string }[] = [];
   const secrets: string[] = [];
+  for (const { path, message } of checkTimes(
+    section,
+    listed.map(({ key }) => key),
+  ))
+    report.problem({ source: main.source, path, message });
   for (const { file, path, entry, key, alias } of listed) {
     if (report.isSound(file.source, path)) secrets.push(...secretsOf(entry));
     if (isObject(entry)) {
@@ -169,7 +175,3 @@ function optionsOf(section: CallgateSection | undefined, key: string): CompleteO
   const own = ownMember(section?.servers, key);
   return { ...defaults.server, ...common, ...own, tools: { ...common?.tools, ...own?.tools } };
 }
-
-/** Reads a member by a name that anybody may have chosen, `constructor` included. */
-const ownMember = (servers: CallgateSection['servers'], key: string): ServerOptions | undefined =>
-  isObject(servers) && Object.hasOwn(servers, key) ? servers[key] : undefined;

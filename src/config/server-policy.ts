@@ -17,7 +17,10 @@ export function createServerPolicy(alias: string, options: CompleteOptions): Ser
       const tool = pattern === undefined ? undefined : tools.get(pattern);
       return {
         class: tool?.class,
+        idempotent: tool?.idempotent,
+        retry: tool?.retry ?? options.retry,
         timeoutMs: tool?.timeoutMs ?? options.timeoutMs,
+        timeoutTotalMs: tool?.timeoutTotalMs ?? options.timeoutTotalMs,
         outputCharsMax: tool?.outputCharsMax ?? options.outputCharsMax,
         render: tool?.render ?? options.render,
         description: tool?.description,

@@ -28,7 +28,19 @@ describe('callgate', () => {
   test('tells its commands and its version', async () => {
     const help = await run('--help');
     expect(help.code).toBe(0);
-    for (const word of ['serve', 'dev', 'check', 'token', '--sub', '--scope', '--ttl', '78']) {
+    for (const word of [
+      'serve',
+      'dev',
+      'check',
+      'token',
+      'ledger',
+      'settle ID',
+      '--sub',
+      '--scope',
+      '--state',
+      '--note',
+      '78',
+    ]) {
       expect(help.stdout).toContain(word);
     }
     const version = await run('--version');
@@ -44,6 +56,10 @@ describe('callgate', () => {
       ['serve', '--nope'],
       ['dev', '--log-level', 'loud'],
       ['token', '--ttl', 'soon'],
+      ['token', 'me'],
+      ['toString'],
+      ['check', '--json', '--config', 'x.json'],
+      ['ledger'],
     ];
     for (const { code, stdout, stderr } of await Promise.all(wrong.map((args) => run(...args)))) {
       expect([code, stdout]).toEqual([2, '']);

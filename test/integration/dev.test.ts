@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Callgate, startDev } from '../support/callgate.ts';
+import { type Callgate, runCli, startDev } from '../support/callgate.ts';
 import { describeWithProgram } from '../support/programs.ts';
 import { until } from '../support/until.ts';
 
@@ -35,8 +37,31 @@ describeWithProgram('curl', '`callgate dev`, as `npm start` runs it', () => {
     const { stdout } = await run('sh', ['-c', line ?? '']);
 
     const item = JSON.parse(stdout);
-    expect(item).toMatchObject({ type: 'function_call_output', call_id: 'call_1' });
+    expect(item).toMatchObject({
+      type: 'function_call_output',
+      call_id: expect.stringMatching(/^call_[0-9a-f]{8}$/),
+    });
     expect(JSON.parse(item.output).ok).toBe(true);
+  });
+
+  test('records calls in a ledger beside its key, which only this user can read', async () => {
+    const folder = statSync(join(gate.folder, '.callgate'));
+    const ledger = statSync(join(gate.folder, '.callgate/ledger.db'));
+    expect([folder.mode & 0o777, ledger.mode & 0o777]).toEqual([0o700, 0o600]);
+
+    const token = await gate.token(['tools:docs:*']);
+    await gate.call(token, 'call_listed', 'docs__search', { query: 'x' });
+    const { code, stdout } = await runCli(['ledger', 'list'], { cwd: gate.folder });
+    expect(code).toBe(0);
+    expect(stdout).toContain('call_listed');
+  });
+
+  test('a second one in the same folder ends with 78, and says who holds the ledger and what to do', async () => {
+    const { code, stdout, stderr } = await runCli(['dev', '--port', '0'], { cwd: gate.folder });
+    expect([code, stdout]).toEqual([78, '']);
+    expect(stderr).toMatch(/^callgate: .*\.callgate\/ledger\.db.*\b\d+\b/);
+    expect(stderr).toMatch(/another folder, or with a ledger of its own .*"url": "sqlite:/);
+    expect((await gate.get('/readyz')).status).toBe(200);
   });
 
   test('accepts the tokens that `callgate token` makes, with just the scopes that were asked for', async () => {

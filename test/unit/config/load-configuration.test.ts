@@ -1,13 +1,14 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the references of configuration files look like templates
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfiguration } from '../../../src/config/load-configuration.ts';
 import { configWith, findings, folderWith, load, someIssuer } from '../../support/load-config.ts';
 
 describe('what a file says is found in the configuration', () => {
   test('a file with an issuer alone gets every default', async () => {
-    const { file, servers, policies, secrets, warnings, ...rest } = await load(configWith({}));
+    const { file, ledger, servers, policies, secrets, warnings, ...rest } = await load(configWith({}));
     expect(basename(file)).toBe('callgate.json');
+    expect(ledger.store).toEqual({ kind: 'sqlite', file: join(dirname(file), '.callgate/ledger.db') });
     expect({ servers, policies, secrets, warnings }).toEqual({
       servers: [],
       policies: [],
@@ -45,6 +46,7 @@ describe('what a file says is found in the configuration', () => {
         ],
       },
       limits: {
+        waitMaxMs: 55_000,
         drainMs: 25_000,
         bodyTimeoutMs: 30_000,
         bodyBytesMax: 1_048_576,
@@ -134,8 +136,8 @@ describe('what is wrong is told all at once, with its place', () => {
       "clockTolerance": 5
     },
     "limits": { "drainMs": "25s" },
-    "defaults": { "retry": "safe", "connection": "run" },
-    "ledger": {},
+    "defaults": { "pin": "warn", "connection": "run" },
+    "ledger": { "url": 5 },
     "rules": []
   },
   "mcpServers": { "docs": { "command": "node", "args": "x" } }
@@ -152,9 +154,9 @@ describe('what is wrong is told all at once, with its place', () => {
       ),
       '7:7 callgate.auth.clockTolerance is not a key that callgate knows: did you mean "clockToleranceS"?',
       '9:28 callgate.limits.drainMs must be a whole number from 0 to 2147483647, not a text',
-      '10:19 callgate.defaults.retry is known to callgate, but this version does not enforce it: take it out',
-      '10:50 callgate.defaults.connection is "run", which this version does not support; it must be "shared"',
-      '11:5 callgate.ledger is known to callgate, but this version does not enforce it: take it out',
+      '10:19 callgate.defaults.pin is known to callgate, but this version does not enforce it: take it out',
+      '10:48 callgate.defaults.connection is "run", which this version does not support; it must be "shared"',
+      '11:24 callgate.ledger.url must be a text that is not empty, not a number',
       '12:5 callgate.rules is known to callgate, but this version does not enforce it: take it out',
       '14:56 server "docs": mcpServers.docs.args must be a list, not a text',
     ]);

@@ -298,7 +298,10 @@ describe('what holds for the tools of a server', () => {
     expect(policy.offers('anything')).toBe(true);
     expect(policy.toolPolicy('anything')).toEqual({
       class: undefined,
+      idempotent: undefined,
+      retry: 'safe',
       timeoutMs: 60_000,
+      timeoutTotalMs: 600_000,
       outputCharsMax: 100_000,
       render: undefined,
       description: undefined,
@@ -342,5 +345,45 @@ describe('what holds for the tools of a server', () => {
     expect(toolPolicy('a')).toMatchObject({ class: 'read', timeoutMs: 5, render: 'text' });
     expect(toolPolicy('b').class).toBe('write');
     expect(offers('x')).toBe(true);
+  });
+
+  test('a tool may be declared idempotent, and be sent again or not, whatever holds for its server', async () => {
+    const { toolPolicy } = await policyOf(
+      {
+        tools: {
+          put: { idempotent: true, retry: 'safe' },
+          post: { idempotent: false, timeoutMs: 5, timeoutTotalMs: 6 },
+        },
+      },
+      { retry: 'never', timeoutTotalMs: 70_000 },
+    );
+    expect(toolPolicy('put')).toMatchObject({ idempotent: true, retry: 'safe', timeoutTotalMs: 70_000 });
+    expect(toolPolicy('post')).toMatchObject({ idempotent: false, retry: 'never', timeoutTotalMs: 6 });
+  });
+
+  test.each<[object, string]>([
+    [{ timeoutMs: 700_000 }, 'timeoutTotalMs (600000) is less than timeoutMs (700000)'],
+    [{ timeoutTotalMs: 59_999 }, 'timeoutTotalMs (59999) is less than timeoutMs (60000)'],
+    [{ timeoutMs: 9, timeoutTotalMs: 8 }, 'timeoutTotalMs (8) is less than timeoutMs (9)'],
+    [{ tools: { slow: { timeoutMs: 700_000 } } }, 'is less than timeoutMs (700000)'],
+    [{ timeoutTotalMs: 70_000, tools: { 's*': { timeoutMs: 80_000 } } }, 'timeoutTotalMs (70000) is less'],
+  ])('the whole time is not shorter than the time of silence: %j', async (settings, text) => {
+    const reason = await reasonFor(good, settings);
+    expect(reason).toContain(text);
+    expect(reason).toMatch(/\(callgate\.json:\d+:\d+\)$/);
+  });
+
+  test('where the defaults have a whole time that is too short, that is told once, with its place', async () => {
+    const files = configWith({ a: good, b: good }, { defaults: { timeoutMs: 5, timeoutTotalMs: 4 } });
+    expect(await findings(files)).toEqual([
+      expect.stringMatching(/^\d+:25 timeoutTotalMs \(4\) is less than timeoutMs \(5\)/),
+    ]);
+    const own = configWith(
+      { a: good, b: good },
+      { defaults: { tools: { x: { timeoutTotalMs: 7 } }, timeoutMs: 6 }, servers: { b: { timeoutMs: 8 } } },
+    );
+    const { servers, faultyServers } = await load(own);
+    expect(servers.map(({ alias }) => alias)).toEqual(['a']);
+    expect(faultyServers[0]?.reason).toContain('timeoutTotalMs (7) is less than timeoutMs (8)');
   });
 });
