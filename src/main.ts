@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { createAuthenticator } from './auth/bearer.ts';
 import { resourceMetadata } from './auth/resource-metadata.ts';
 import type { Configuration } from './config/configuration.ts';
 import { createRedactor } from './core/redact.ts';
+import { CallsInFlight, cancelAsked } from './dispatch/calls-in-flight.ts';
 import { Declarations } from './dispatch/declarations.ts';
 import type { DispatchPorts } from './dispatch/ports.ts';
 import { Admission } from './http/admission.ts';
@@ -11,10 +12,13 @@ import type { Readiness, Service } from './http/context.ts';
 import { hostsAllowed } from './http/hosts-allowed.ts';
 import { type Listener, listen, listenPlain } from './http/listener.ts';
 import { newUuidV7 } from './ids.ts';
+import { openLedger } from './ledger/open.ts';
 import { openLiveRegistry } from './live-registry.ts';
 import type { Metrics } from './telemetry/metrics.ts';
 import type { Telemetry } from './telemetry/telemetry.ts';
 
+/** What cancelled calls may take to be written down and answered, after the time for draining is over. */
+const cancelMsMax = 5_000;
 const metadataPath = '/.well-known/oauth-protected-resource';
 
 /** A service that listens. */
@@ -24,11 +28,14 @@ export interface RunningService {
   /** Settles when every server has listed its tools or failed once. */
   readonly firstListings: Promise<void>;
   readonly service: Service;
-  /** Takes nothing new, lets what runs come to its end within `drainMs`, then ends everything (RL-8). */
+  /** Takes nothing new, lets what runs come to its end within `drainMs`, cancels the rest, ends everything (RL-8). */
   stop(): Promise<void>;
 }
 
-/** Starts callgate: it listens at once, while the servers are still coming. @throws what keeps it from listening */
+/**
+ * Starts callgate: it listens at once, while the servers are still coming.
+ * @throws what keeps it from listening; `LedgerRefused` where the ledger must not be used
+ */
 export async function startService(
   configuration: Configuration,
   telemetry: Telemetry,
@@ -37,18 +44,31 @@ export async function startService(
   // Before anything is started that would have to be ended if it failed.
   const openapi = readFileSync(new URL('../openapi.yaml', import.meta.url), 'utf8');
   const redact = createRedactor(configuration.secrets);
+  const inFlight = new CallsInFlight();
+  const nowMs = (): number => Date.now();
+  // First of all that is opened: what another process holds, or left behind, is to be known before any server starts.
+  const ledger = await openLedger(configuration.ledger, {
+    nowMs,
+    log,
+    isHeld: (id) => inFlight.get(id) !== undefined,
+    onCancelRequested: (id) => inFlight.get(id)?.cancel(cancelAsked),
+  });
   const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
-  const authenticator = createAuthenticator(configuration.auth, { log, nowMs: () => Date.now() });
+  const authenticator = createAuthenticator(configuration.auth, { log, nowMs });
   metrics.watchServers(() => upstreams.statuses());
+  metrics.watchLedger({ inFlight: () => inFlight.size, isUsable: () => ledger.fault() === undefined });
   const admission = new Admission();
 
   const dispatch: DispatchPorts = {
     registry: current,
     upstream: upstreams,
+    ledger,
+    inFlight,
     observer,
-    clock: { monotonicMs: () => performance.now() },
+    clock: { monotonicMs: () => performance.now(), nowMs },
+    pause: (ms) => sleep(ms),
     nextLoopTurn: () => setImmediate(),
-    newId: () => newUuidV7(Date.now()),
+    newId: () => newUuidV7(nowMs()),
     hideForbidden: configuration.hideForbidden,
     aliases: [...configuration.servers, ...configuration.faultyServers].map(({ alias }) => alias),
   };
@@ -64,6 +84,7 @@ export async function startService(
   const readiness = (): Readiness => {
     const waitingFor = [
       ...(admission.isClosed ? ['the end: callgate is shutting down'] : []),
+      ...(ledger.fault() === undefined ? [] : ['the ledger']),
       ...(authenticator.isUsable() ? [] : ['the keys of a token issuer']),
       ...(listings.settled ? [] : ['the first tool lists of the servers']),
     ];
@@ -94,6 +115,7 @@ export async function startService(
     clearTimeout(ready);
     authenticator.close();
     await upstreams.stop();
+    await ledger.close();
     for (const listener of listeners) listener.closeNow();
     await Promise.all(listeners.map((listener) => listener.close()));
   };
@@ -117,8 +139,12 @@ export async function startService(
     firstListings,
     service,
     stop: async () => {
-      log.info('service.draining', { in_flight: admission.running });
-      await admission.close(configuration.limits.drainMs);
+      log.info('service.draining', { in_flight: inFlight.size });
+      const { drainMs } = configuration.limits;
+      // A call whose caller has left, or was told to come back, is in flight without a request.
+      await Promise.all([admission.close(drainMs), inFlight.idle(drainMs)]);
+      inFlight.cancelAll('callgate was shut down');
+      await inFlight.idle(cancelMsMax);
       await end();
       log.info('service.stopped', {});
       await telemetry.close();

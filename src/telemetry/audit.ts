@@ -1,46 +1,137 @@
 import type { Actor } from '../access/actor.ts';
-import type { FinishedCall } from '../dispatch/ports.ts';
+import type { Outcome } from '../core/outcome.ts';
+import type { AdmittedCall, Caller, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
+import type { Claim, RecordedTool } from '../dispatch/record.ts';
 import type { Binding } from '../tools/registry.ts';
 import type { LineSink } from './line-sink.ts';
 
 /** Codes by which callgate, and not the server, turned a call away for want of a right. */
 const denials: ReadonlySet<string | undefined> = new Set(['forbidden', 'unknown_tool']);
 
+/** An operator's word on a call whose end nobody knew. */
+export interface OperatorVerdict {
+  readonly id: string;
+  readonly status: 'succeeded' | 'failed';
+  readonly note: string;
+  /** The user of the operating system who gave it. */
+  readonly user: string;
+}
+
+/** Writes a line for everything that is done with a call. */
+export interface AuditTrail {
+  admitted(fact: AdmittedCall): void;
+  finished(fact: FinishedCall): void;
+  replayed(fact: ReplayedCall): void;
+  settledLate(fact: { readonly claim: Claim; readonly outcome: Outcome }): void;
+  settledByOperator(verdict: OperatorVerdict): void;
+}
+
 /**
- * Writes one line for each finished call, refused ones too (AZ-8): who, what, which decision, how it ended; of the
- * arguments nothing but their hash. The lines look like those of the log and stand among them.
+ * Writes one line for each finished call, refused ones too (AZ-8), for each attempt of a write before it is sent (I8),
+ * and for each repeat: who, what, which decision, how it ended; of the arguments nothing but their hash. The lines
+ * look like those of the log and stand among them.
  *
  * They do not go by way of the logger, which takes longer over these fields than a call over all its checks; what is
  * the same from call to call is written as JSON once.
  */
-export const createAuditTrail =
-  (sink: LineSink) =>
-  ({ settled, caller, binding, upstreamMs, argumentsHash, mended }: FinishedCall): void => {
-    const { id, call, outcome, durationMs } = settled;
-    const code = outcome.error?.code;
-    const own = members({
-      time: isoTime(Date.now()),
-      event: 'call.finished',
-      request_id: caller.requestId,
-      id,
-      call_id: call.callId,
-      name: call.name,
-      run: caller.run,
-      turn: caller.turn,
-      decision: denials.has(code) ? 'deny' : 'allow',
-      status: outcome.status,
-      code,
-      arguments_sha256: argumentsHash,
-      mended,
-      duration_ms: rounded(durationMs),
-      upstream_ms: rounded(upstreamMs),
-    });
-    const what = binding === undefined ? '' : `,${membersOfBinding(binding)}`;
-    sink.write(`{"level":"info",${own}${what},${membersOfActor(caller.actor)}}\n`);
-  };
+export function createAuditTrail(sink: LineSink): AuditTrail {
+  return {
+    // Of a write that was under way when the process died, this line is the trace outside of the ledger.
+    admitted: ({ claim: { call, attempt }, caller, argumentsHash }) =>
+      sink.writeSoon(
+        lineOf(
+          {
+            ...head('call.admitted', caller),
+            id: call.id,
+            call_id: call.callId,
+            name: call.name,
+            attempt,
+            ...ofTool(call.tool),
+            arguments_sha256: argumentsHash,
+          },
+          membersOfActor(caller.actor),
+        ),
+      ),
 
-const members = (fields: Readonly<Record<string, string | number | undefined>>): string =>
-  JSON.stringify(fields).slice(1, -1);
+    finished: ({ settled, caller, binding, upstreamMs, argumentsHash, mended }) => {
+      const { id, call, outcome, durationMs } = settled;
+      const code = outcome.error?.code;
+      const own = {
+        ...head('call.finished', caller),
+        id,
+        call_id: call.callId,
+        name: call.name,
+        decision: denials.has(code) ? 'deny' : 'allow',
+        status: outcome.status,
+        code,
+        arguments_sha256: argumentsHash,
+        mended,
+        duration_ms: rounded(durationMs),
+        upstream_ms: rounded(upstreamMs),
+      };
+      const what = binding === undefined ? [] : [membersOfBinding(binding)];
+      sink.write(lineOf(own, ...what, membersOfActor(caller.actor)));
+    },
+
+    replayed: ({ settled: { id, call, outcome }, caller }) => {
+      const code = outcome.error?.code;
+      sink.write(
+        lineOf(
+          {
+            ...head('call.replayed', caller),
+            id,
+            call_id: call.callId,
+            name: call.name,
+            decision: denials.has(code) ? 'deny' : 'allow',
+            status: outcome.status,
+            code,
+          },
+          membersOfActor(caller.actor),
+        ),
+      );
+    },
+
+    settledLate: ({ claim: { call, attempt }, outcome }) =>
+      sink.write(
+        lineOf({
+          ...start('call.settled_late'),
+          id: call.id,
+          call_id: call.callId,
+          name: call.name,
+          attempt,
+          status: outcome.status,
+          code: outcome.error?.code,
+          ...ofTool(call.tool),
+        }),
+      ),
+
+    settledByOperator: ({ id, status, note, user }) =>
+      sink.write(lineOf({ ...start('call.settled_by_operator'), id, status, note, user })),
+  };
+}
+
+type Fields = Readonly<Record<string, string | number | undefined>>;
+
+const start = (event: string) => ({ level: 'info', time: isoTime(Date.now()), event });
+
+const head = (event: string, { requestId, run, turn }: Caller) => ({
+  ...start(event),
+  request_id: requestId,
+  run,
+  turn,
+});
+
+const ofTool = (tool: RecordedTool | undefined) => ({
+  server: tool?.target.alias,
+  tool: tool?.name,
+  class: tool?.target.class,
+});
+
+/** A line of these fields, and of others that have been written before. */
+const lineOf = (fields: Fields, ...written: readonly string[]): string =>
+  `{${[members(fields), ...written].join(',')}}\n`;
+
+const members = (fields: Fields): string => JSON.stringify(fields).slice(1, -1);
 
 const membersOfActor = onceFor(({ issuer, kind, subject, client }: Actor) =>
   members({ iss: issuer, actor: kind, sub: subject, client }),

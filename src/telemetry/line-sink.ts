@@ -12,6 +12,10 @@ const closeMsMax = 1_000;
 /** Characters that JSON leaves as they are and that some readers take for an end of line or a terminal command. */
 const rawControls = /[\u007f-\u009f\u2028\u2029]/g;
 
+/** Escapes in a text of JSON lines what a reader of lines, or a terminal, would act upon. */
+export const quietJson = (text: string): string =>
+  text.replace(rawControls, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 /**
  * Where finished lines go: a file descriptor, written to in batches and never waited for.
  *
@@ -25,6 +29,8 @@ export class LineSink {
   #lost = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
+  /** Whether what waits goes out as soon as it can. */
+  #isDue = false;
   #hasComplained = false;
 
   constructor(redact: Redact, descriptor: number) {
@@ -40,12 +46,23 @@ export class LineSink {
     }
     this.#waiting += line;
     if (this.#waiting.length >= batchCharsMin) this.#send();
-    else this.#timer ??= setTimeout(() => this.#send(), batchMsMax).unref();
+    else this.#timer ??= setTimeout(this.#sendDue, batchMsMax).unref();
+  };
+
+  /**
+   * As `write`, for a line that must not be lost when the process dies: what waits goes out with it as soon as the
+   * event loop turns, in one system call for all such lines of the turn.
+   */
+  readonly writeSoon = (line: string): void => {
+    this.write(line);
+    if (this.#isDue) return;
+    this.#isDue = true;
+    setImmediate(this.#send);
   };
 
   /** Writes what waits, within a second; to be awaited before the process ends. */
   async close(): Promise<void> {
-    this.#send();
+    this.#sendDue();
     let limit: NodeJS.Timeout | undefined;
     const patience = new Promise<void>((resolve) => {
       limit = setTimeout(resolve, closeMsMax);
@@ -68,13 +85,20 @@ export class LineSink {
     while (this.#writing !== undefined) await this.#writing;
   }
 
-  #send(): void {
-    if (this.#writing !== undefined || this.#waiting === '') return;
+  readonly #send = (): void => {
+    if (this.#writing !== undefined) return;
+    this.#isDue = false;
+    if (this.#waiting === '') return;
     this.#writing = this.#writeAll(Buffer.from(this.#takeBatch())).then(() => {
       this.#writing = undefined;
-      if (this.#waiting.length >= batchCharsMin) this.#send();
+      if (this.#isDue || this.#waiting.length >= batchCharsMin) this.#send();
     });
-  }
+  };
+
+  readonly #sendDue = (): void => {
+    this.#isDue = true;
+    this.#send();
+  };
 
   #takeBatch(): string {
     clearTimeout(this.#timer);
@@ -86,10 +110,7 @@ export class LineSink {
         ? ''
         : `${JSON.stringify({ level: 'error', event: 'log.lines_lost', lines: this.#lost })}\n`;
     this.#lost = 0;
-    return this.#redact(batch + lost).replace(
-      rawControls,
-      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    );
+    return quietJson(this.#redact(batch + lost));
   }
 
   async #writeAll(bytes: Buffer): Promise<void> {

@@ -1,8 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { FinishedCall } from '../dispatch/ports.ts';
+import type { CallObserver, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
 
 /** Seconds; from the overhead of a cached call up to the longest tools. */
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** What the ledger could not do, for whom, and why. */
+export type LedgerFailure = Parameters<CallObserver['ledgerFailed']>[0];
 
 /** The measurements of the service, in the Prometheus text format. */
 export class Metrics {
@@ -11,6 +14,18 @@ export class Metrics {
     name: 'callgate_calls_total',
     help: 'Finished calls by server, tool and outcome code ("ok" for success).',
     labelNames: ['server', 'tool', 'code'],
+    registers: [this.#registry],
+  });
+  readonly #replayed = new Counter({
+    name: 'callgate_calls_replayed_total',
+    help: 'Calls posted again and answered without another run, by the status they were answered with.',
+    labelNames: ['status'],
+    registers: [this.#registry],
+  });
+  readonly #ledgerFailures = new Counter({
+    name: 'callgate_ledger_failures_total',
+    help: 'What the ledger could not do, by what it was asked for.',
+    labelNames: ['during'],
     registers: [this.#registry],
   });
   readonly #overhead = new Histogram({
@@ -41,6 +56,37 @@ export class Metrics {
     this.#countOf(binding?.alias ?? '', binding?.tool ?? '', settled.outcome.error?.code ?? 'ok').inc();
     this.#overhead.observe(Math.max(0, settled.durationMs - upstreamMs) / 1_000);
     if (binding !== undefined && upstreamMs > 0) this.#upstreamOf(binding.alias).observe(upstreamMs / 1_000);
+  }
+
+  callReplayed({ settled }: ReplayedCall): void {
+    this.#replayed.inc({ status: settled.outcome.status });
+  }
+
+  ledgerFailed({ during }: LedgerFailure): void {
+    this.#ledgerFailures.inc({ during });
+  }
+
+  /** Publishes how many calls are on their way, and whether they can be recorded; both are asked at each scrape. */
+  watchLedger({ inFlight, isUsable }: { inFlight: () => number; isUsable: () => boolean }): void {
+    this.#watch(
+      'callgate_calls_in_flight',
+      'Calls that were taken and have not come to their end.',
+      inFlight,
+    );
+    this.#watch('callgate_ledger_usable', '1 while the ledger can be written, else 0.', () =>
+      Number(isUsable()),
+    );
+  }
+
+  #watch(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read());
+      },
+    });
   }
 
   /** Publishes the state of every server; `read` is asked at each scrape. */

@@ -2,6 +2,7 @@ import type { EventLog } from '../core/events.ts';
 import type { Redact } from '../core/redact.ts';
 import type { CallObserver } from '../dispatch/ports.ts';
 import { createAuditTrail } from './audit.ts';
+import { LedgerTrouble } from './ledger-trouble.ts';
 import { LineSink } from './line-sink.ts';
 import { createLog, type LogLevel } from './log.ts';
 import { Metrics } from './metrics.ts';
@@ -10,7 +11,7 @@ import { Metrics } from './metrics.ts';
 export interface Telemetry {
   readonly log: EventLog;
   readonly metrics: Metrics;
-  /** Takes each finished call into the audit trail and the metrics. */
+  /** Takes facts about calls and the ledger into the audit trail, the log and the metrics. */
   readonly observer: CallObserver;
   /** Writes the lines that still wait; to be awaited before the process ends. */
   close(): Promise<void>;
@@ -32,16 +33,34 @@ export function openTelemetry({ level, isAudited, redact, descriptor }: Telemetr
   const sink = new LineSink(redact, descriptor);
   const metrics = new Metrics();
   const audit = isAudited ? createAuditTrail(sink) : undefined;
+  const log = createLog(level, sink);
+  const trouble = new LedgerTrouble(log);
   return {
-    log: createLog(level, sink),
+    log,
     metrics,
     observer: {
-      callFinished(call) {
-        audit?.(call);
-        metrics.callFinished(call);
+      callAdmitted: (fact) => audit?.admitted(fact),
+      callFinished: (fact) => {
+        audit?.finished(fact);
+        metrics.callFinished(fact);
+      },
+      callReplayed: (fact) => {
+        audit?.replayed(fact);
+        metrics.callReplayed(fact);
+      },
+      callSettledLate: (fact) => audit?.settledLate(fact),
+      ledgerFailed: (fact) => {
+        trouble.tell(fact);
+        metrics.ledgerFailed(fact);
       },
     },
-    close: () => sink.close(),
-    flushNow: () => sink.flushNow(),
+    close: () => {
+      trouble.flush();
+      return sink.close();
+    },
+    flushNow: () => {
+      trouble.flush();
+      sink.flushNow();
+    },
   };
 }

@@ -20,6 +20,8 @@ describe('the metrics, on a listener of their own', () => {
     await gate.call(token, 'c4', 'lab__fail', {});
     await gate.call(token, 'c5', 'lab__canary_unknown', {});
     await gate.call(await gate.token(['tools:other:*']), 'c6', 'lab__echo', { text: 'x' });
+    await gate.call(token, 'c1', 'lab__echo', { text: 'x' });
+    await gate.call(token, 'c1', 'lab__echo', { text: 'another' });
     url = String((await gate.logged(({ event }) => event === 'service.listening')).metrics_url);
     text = await (await fetch(`${url}/metrics`)).text();
   });
@@ -33,6 +35,14 @@ describe('the metrics, on a listener of their own', () => {
     expect(count('server="lab",tool="echo",code="forbidden"')).toBe(1);
     expect(count('server="lab",tool="fail",code="tool_error"')).toBe(1);
     expect(count('server="",tool="",code="unknown_tool"')).toBe(1);
+  });
+
+  test('count repeats apart, and tell what is on its way and whether it can be recorded', () => {
+    expect(text).toMatch(/^callgate_calls_replayed_total\{status="succeeded"\} 1$/m);
+    expect(text).toMatch(/^callgate_calls_replayed_total\{status="rejected"\} 1$/m);
+    expect(text).toMatch(/^callgate_calls_in_flight 0$/m);
+    expect(text).toMatch(/^callgate_ledger_usable 1$/m);
+    expect(text).not.toMatch(/^callgate_ledger_failures_total\{/m);
   });
 
   test('never take a name from outside as a label', () => {
