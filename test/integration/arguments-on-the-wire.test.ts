@@ -34,7 +34,7 @@ describe('the arguments as a server gets them (O06)', () => {
   /** What became of this text of arguments: the code, the findings, and the line that the server read, if any. */
   const take = async (text: string) => {
     const before = gate.executions().length;
-    const intent = { type: 'function_call', call_id: 'c', name: 's__take', arguments: text };
+    const intent = { type: 'function_call', call_id: crypto.randomUUID(), name: 's__take', arguments: text };
     const { headers, body } = await gate.post<{ output: string }>('/v1/calls', intent, { token });
     const got = gate.executions()[before] as (Execution & { raw: string }) | undefined;
     const sent = got === undefined ? undefined : got.raw.match(/"arguments":(\{.*?\})[,}]/)?.[1];

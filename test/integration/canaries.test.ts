@@ -103,8 +103,9 @@ describe('canaries over every sink, at the loudest log level (O24, AUTH-23, MT-1
     const { body } = await gate.get<{ tools: { name: string }[] }>('/v1/declarations', { token });
     readings.push(JSON.stringify(body));
     const odd = body.tools.find(({ name }) => name.startsWith('web__odd'))?.name ?? '';
-    for (const name of ['web__fail', 'web__refuse', odd, 'lab__fail', `lab__${forged}`.slice(0, 60)]) {
-      await call(`id${forged}`, name, { password: secrets.argument });
+    const names = ['web__fail', 'web__refuse', odd, 'lab__fail', `lab__${forged}`.slice(0, 60)];
+    for (const [index, name] of names.entries()) {
+      await call(`id${index}${forged}`, name, { password: secrets.argument });
     }
     await call('c-wrong', 'lab__echo', { text: { password: secrets.argument }, [secrets.argument]: 1 });
     await call('c-crash', 'lab__crash', { password: secrets.argument });

@@ -73,7 +73,7 @@ async function whereabouts(
   token: string,
   headers?: Record<string, string>,
 ): Promise<Whereabouts> {
-  const { envelope } = await gate.call(token, 'call_where', 'lab__where', {}, headers);
+  const { envelope } = await gate.call(token, crypto.randomUUID(), 'lab__where', {}, headers);
   return JSON.parse(envelope.content[0]?.text ?? '') as Whereabouts;
 }
 
@@ -165,7 +165,7 @@ describe('L: an MCP plugin of an agent library', () => {
   });
 
   test('L6, L9: a lost server is opened again, and the call that was lost with it is not repeated', async () => {
-    await withCallgate(labConfig({ tools: { crash: { class: 'read' } } }), async (gate, token) => {
+    await withCallgate(labConfig(), async (gate, token) => {
       const before = await whereabouts(gate, token);
       const lost = await gate.call(token, 'call_crash', 'lab__crash', {});
       expect(lost.httpStatus).toBe(200);

@@ -99,7 +99,7 @@ async function callEveryTool(gate: Callgate, alias: string, samples: readonly Sa
   for (const [tool, input, shows] of samples) {
     const intent = {
       type: 'function_call',
-      call_id: `call_${tool}`,
+      call_id: `call_${alias}_${tool}`,
       name: `${alias}__${tool}`,
       arguments: JSON.stringify(input),
     };

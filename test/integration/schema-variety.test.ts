@@ -57,7 +57,7 @@ describe('schemas that one shared validator cannot hold, from the list to the ca
   afterAll(() => folder.remove());
 
   const codeOf = async (tool: string, input: unknown): Promise<string> => {
-    const { envelope } = await gate.call(token, `c-${tool}`, `odd__${tool}`, input);
+    const { envelope } = await gate.call(token, crypto.randomUUID(), `odd__${tool}`, input);
     return envelope.error?.code ?? envelope.content[0]?.text ?? '';
   };
   const isSound = async (): Promise<void> => {

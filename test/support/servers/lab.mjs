@@ -123,11 +123,12 @@ function createLab(headers) {
 }
 
 if (process.argv.includes('--http')) {
-  const http = createServer(async (request, response) => {
+  const serve = async (request, response) => {
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });
     await createLab(request.headers).connect(transport);
     await transport.handleRequest(request, response);
-  });
+  };
+  const http = createServer((request, response) => void serve(request, response));
   http.listen(0, '127.0.0.1', () => process.stdout.write(`http://127.0.0.1:${http.address().port}/mcp\n`));
 } else {
   await createLab().connect(new StdioServerTransport());
