@@ -1,3 +1,4 @@
+import { Cancellation, type CancelSignal } from '../core/cancellation.ts';
 import type { Progress, SettledCall } from './ports.ts';
 import type { CallEnd, CallRecord, Claim, RecordedCall, RecordedTool, RecordStatus } from './record.ts';
 
@@ -26,7 +27,7 @@ export class CallInFlight {
   #claiming: Promise<CallRecord | undefined> | undefined;
   #admission: Promise<void> | undefined;
   #admit: (() => void) | undefined;
-  readonly #cancellation = new AbortController();
+  readonly #cancellation = new Cancellation();
   #listeners: Set<(progress: Progress) => void> | undefined;
   /** Set by whoever opened the flight, before anybody else can see it. */
   settled!: Promise<SettledCall>;
@@ -39,8 +40,8 @@ export class CallInFlight {
     return this.#call;
   }
 
-  get signal(): AbortSignal {
-    return this.#cancellation.signal;
+  get signal(): CancelSignal {
+    return this.#cancellation;
   }
 
   /** The record that stood under the key when this run of the call began. */

@@ -1,5 +1,6 @@
 import type { Actor } from '../access/actor.ts';
 import type { FunctionCall } from '../core/call.ts';
+import type { CancelSignal } from '../core/cancellation.ts';
 import type { OutcomeCode } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Outcome, ToolResult } from '../core/outcome.ts';
@@ -79,7 +80,7 @@ export interface ToolCall {
   /** Whether it may be sent once more after an attempt that nobody knows the end of. */
   readonly mayRepeat: boolean;
   /** Cancels the call: out of the queue, or with `notifications/cancelled`. */
-  readonly signal: AbortSignal;
+  readonly signal: CancelSignal;
   /** Called when a connection has a place for the call, before anything is sent; what it gives back ends the call unsent. */
   readonly beforeSend?: (() => Promise<Refusal | undefined>) | undefined;
   readonly onProgress: (progress: Progress) => void;

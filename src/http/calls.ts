@@ -34,7 +34,6 @@ export async function postCall(
     if (!read.ok) throw unreadableBody(read.error);
     const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
     const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, nativeFormat, render);
-    const headers = { 'callgate-revision': revision };
 
     const pending = dispatch(read.value, caller, service.dispatch);
     if (isStream) {
@@ -42,14 +41,15 @@ export async function postCall(
         onBegun(pending, 0);
         return pending;
       };
+      const headers = { 'callgate-revision': revision };
       return streamedAnswer({ begin, item: itemOf, whole: itemOf }, headers, requestId, service);
     }
     const standing = await waitFor(pending, wait, request);
     if (!isSettled(standing)) {
       logFailure(pending.settled, requestId, service.log);
       return jsonAnswer(recordMember(standing, actor), requestId, 202, {
-        ...headers,
         ...unfinishedHeaders(wait),
+        'callgate-revision': revision,
         'callgate-id': standing.id,
         'callgate-status': standing.status,
         location: `/v1/calls/${standing.id}`,
@@ -58,7 +58,7 @@ export async function postCall(
     const { error } = standing.outcome;
     if (error?.code === 'ledger_unavailable')
       throw ledgerUnavailable(Number(error.details?.retry_after_ms ?? 0));
-    return jsonAnswer(itemOf(standing), requestId, 200, { ...headers, ...factsOf(standing) });
+    return jsonAnswer(itemOf(standing), requestId, 200, factsOf(standing, revision));
   });
 }
 
@@ -76,8 +76,15 @@ async function waitFor(
 }
 
 /** What became of a call, for the head of its answer. */
-function factsOf({ id, outcome, replayed, recordedAtMs, isRecorded }: SettledCall): Record<string, string> {
-  const facts: Record<string, string> = { 'callgate-id': id, 'callgate-status': outcome.status };
+function factsOf(
+  { id, outcome, replayed, recordedAtMs, isRecorded }: SettledCall,
+  revision: string,
+): Record<string, string> {
+  const facts: Record<string, string> = {
+    'callgate-id': id,
+    'callgate-status': outcome.status,
+    'callgate-revision': revision,
+  };
   if (outcome.error !== undefined) facts['callgate-code'] = outcome.error.code;
   if (replayed) facts['callgate-replayed'] = 'true';
   if (recordedAtMs !== undefined) facts['callgate-recorded-at'] = timeText(recordedAtMs);

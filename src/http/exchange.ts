@@ -46,19 +46,15 @@ export function afterAnswer(answer: Answer | undefined, release: () => void): vo
   else release();
 }
 
-/** A value as a JSON answer. */
-export const jsonAnswer = (
+/** A value as a JSON answer. The headers, if any are given, become the answer's own. */
+export function jsonAnswer(
   value: unknown,
   requestId: string,
   status = 200,
-  headers: Readonly<Record<string, string>> = {},
-): Answer => ({
-  status,
-  headers: {
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
-    'x-request-id': requestId,
-    ...headers,
-  },
-  body: JSON.stringify(value),
-});
+  headers: Record<string, string> = {},
+): Answer {
+  headers['content-type'] = 'application/json';
+  headers['cache-control'] = 'no-store';
+  headers['x-request-id'] = requestId;
+  return { status, headers, body: JSON.stringify(value) };
+}

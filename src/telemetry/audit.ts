@@ -1,7 +1,7 @@
 import type { Actor } from '../access/actor.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { AdmittedCall, Caller, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
-import type { Claim, RecordedTool } from '../dispatch/record.ts';
+import type { AdmittedCall, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
+import type { Claim } from '../dispatch/record.ts';
 import type { Binding } from '../tools/registry.ts';
 import type { LineSink } from './line-sink.ts';
 
@@ -36,17 +36,25 @@ export interface AuditTrail {
  */
 export function createAuditTrail(sink: LineSink): AuditTrail {
   return {
+    // The two lines that nearly every call has are written out flat: spreads would cost them more than all else here.
     // Of a write that was under way when the process died, this line is the trace outside of the ledger.
     admitted: ({ claim: { call, attempt }, caller, argumentsHash }) =>
       sink.writeSoon(
         lineOf(
           {
-            ...head('call.admitted', caller),
+            level: 'info',
+            time: isoTime(Date.now()),
+            event: 'call.admitted',
+            request_id: caller.requestId,
+            run: caller.run,
+            turn: caller.turn,
             id: call.id,
             call_id: call.callId,
             name: call.name,
             attempt,
-            ...ofTool(call.tool),
+            server: call.tool?.target.alias,
+            tool: call.tool?.name,
+            class: call.tool?.target.class,
             arguments_sha256: argumentsHash,
           },
           membersOfActor(caller.actor),
@@ -57,7 +65,12 @@ export function createAuditTrail(sink: LineSink): AuditTrail {
       const { id, call, outcome, durationMs } = settled;
       const code = outcome.error?.code;
       const own = {
-        ...head('call.finished', caller),
+        level: 'info',
+        time: isoTime(Date.now()),
+        event: 'call.finished',
+        request_id: caller.requestId,
+        run: caller.run,
+        turn: caller.turn,
         id,
         call_id: call.callId,
         name: call.name,
@@ -69,8 +82,8 @@ export function createAuditTrail(sink: LineSink): AuditTrail {
         duration_ms: rounded(durationMs),
         upstream_ms: rounded(upstreamMs),
       };
-      const what = binding === undefined ? [] : [membersOfBinding(binding)];
-      sink.write(lineOf(own, ...what, membersOfActor(caller.actor)));
+      const actor = membersOfActor(caller.actor);
+      sink.write(lineOf(own, binding === undefined ? actor : `${membersOfBinding(binding)},${actor}`));
     },
 
     replayed: ({ settled: { id, call, outcome }, caller }) => {
@@ -78,7 +91,10 @@ export function createAuditTrail(sink: LineSink): AuditTrail {
       sink.write(
         lineOf(
           {
-            ...head('call.replayed', caller),
+            ...start('call.replayed'),
+            request_id: caller.requestId,
+            run: caller.run,
+            turn: caller.turn,
             id,
             call_id: call.callId,
             name: call.name,
@@ -101,7 +117,9 @@ export function createAuditTrail(sink: LineSink): AuditTrail {
           attempt,
           status: outcome.status,
           code: outcome.error?.code,
-          ...ofTool(call.tool),
+          server: call.tool?.target.alias,
+          tool: call.tool?.name,
+          class: call.tool?.target.class,
         }),
       ),
 
@@ -114,22 +132,9 @@ type Fields = Readonly<Record<string, string | number | undefined>>;
 
 const start = (event: string) => ({ level: 'info', time: isoTime(Date.now()), event });
 
-const head = (event: string, { requestId, run, turn }: Caller) => ({
-  ...start(event),
-  request_id: requestId,
-  run,
-  turn,
-});
-
-const ofTool = (tool: RecordedTool | undefined) => ({
-  server: tool?.target.alias,
-  tool: tool?.name,
-  class: tool?.target.class,
-});
-
 /** A line of these fields, and of others that have been written before. */
-const lineOf = (fields: Fields, ...written: readonly string[]): string =>
-  `{${[members(fields), ...written].join(',')}}\n`;
+const lineOf = (fields: Fields, written = ''): string =>
+  `{${members(fields)}${written === '' ? '' : `,${written}`}}\n`;
 
 const members = (fields: Fields): string => JSON.stringify(fields).slice(1, -1);
 

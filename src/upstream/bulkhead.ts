@@ -1,3 +1,5 @@
+import type { CancelSignal } from '../core/cancellation.ts';
+
 /** How a wait for a place ended. */
 export type Entry = 'entered' | 'full' | 'timed_out' | 'cancelled' | 'closed';
 
@@ -30,7 +32,7 @@ export class Bulkhead {
   }
 
   /** Waits for a place, at most `waitMaxMs`, and not once the signal has come. Who entered must `leave`. */
-  enter(waitMaxMs: number, signal?: AbortSignal): Promise<Entry> {
+  enter(waitMaxMs: number, signal?: CancelSignal): Promise<Entry> {
     if (signal?.aborted === true) return Promise.resolve('cancelled');
     if (this.tryEnter()) return Promise.resolve('entered');
     if (this.#queue.size >= this.#queueMax) return Promise.resolve('full');

@@ -6,6 +6,7 @@ import {
   type JSONRPCResultResponse,
   McpError,
 } from '@modelcontextprotocol/sdk/types.js';
+import type { CancelSignal } from '../core/cancellation.ts';
 import type { Redact } from '../core/redact.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import { cancelReason } from './cancel-reason.ts';
@@ -27,7 +28,7 @@ export class CallTimeout extends Error {
 export class CallCancelled extends Error {
   readonly reason: string;
 
-  constructor(signal: AbortSignal) {
+  constructor(signal: CancelSignal) {
     super();
     this.reason = cancelReason(signal);
   }

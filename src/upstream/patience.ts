@@ -1,8 +1,10 @@
+import type { CancelSignal } from '../core/cancellation.ts';
+
 /** Resolves with the work, after `waitMaxMs`, or when the signal ends the wait; no timer and no listener stays. */
 export function withPatience(
   work: Promise<unknown> | undefined,
   waitMaxMs: number,
-  signal: AbortSignal,
+  signal: CancelSignal,
 ): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -18,4 +20,4 @@ export function withPatience(
 }
 
 /** Waits so long, or until the signal ends the wait. */
-export const pause = (ms: number, signal: AbortSignal): Promise<void> => withPatience(undefined, ms, signal);
+export const pause = (ms: number, signal: CancelSignal): Promise<void> => withPatience(undefined, ms, signal);

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../core/cancellation.ts';
 import type { EventLog } from '../core/events.ts';
 import { limits } from '../core/limits.ts';
 import type { ToolResult } from '../core/outcome.ts';
@@ -222,7 +223,7 @@ export class Supervisor {
   }
 
   /** Waits a little before a call is sent once more; false when there is no time, or no budget, for that (RL-3). */
-  async #mayRepeat(fault: CallFault, deadline: Deadline, signal: AbortSignal): Promise<boolean> {
+  async #mayRepeat(fault: CallFault, deadline: Deadline, signal: CancelSignal): Promise<boolean> {
     const retryAfterMs = fault.details?.retry_after_ms;
     // A server that asks for more patience than this is left alone; the caller is told how long it wants.
     if (typeof retryAfterMs === 'number' && retryAfterMs > repeatGapMs) return false;
@@ -233,7 +234,7 @@ export class Supervisor {
   }
 
   /** A connection within the time of a call, unless the server is known to be in trouble. */
-  async #newLink(deadline: Deadline, signal: AbortSignal): Promise<Link | undefined> {
+  async #newLink(deadline: Deadline, signal: CancelSignal): Promise<Link | undefined> {
     if (this.#isStopped || this.#isFailing) return undefined;
     await withPatience(this.#connect(), deadline.remainingMs(), signal);
     return this.#link;

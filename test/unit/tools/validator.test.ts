@@ -246,9 +246,9 @@ describe('hostile schemas and values (O23, SC-9)', () => {
     const validate = validatorOf({ properties: { a: { $ref: '#' } } });
     let value: JsonValue = {};
     for (let level = 0; level < 50_000; level += 1) value = { a: value };
-    expect(validate(value)).toMatchObject([
-      { path: '', expected: expect.stringContaining('the schema of the tool itself') },
-    ]);
+    // On a busy machine the bound on time may come before that of the stack.
+    const told = expect.stringMatching(/the schema of the tool itself|can be checked in/);
+    expect(validate(value)).toMatchObject([{ path: '', expected: told }]);
   });
 
   test('uniqueItems compares values, not spellings', () => {
