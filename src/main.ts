@@ -46,6 +46,7 @@ export async function startService(
   const redact = createRedactor(configuration.secrets);
   const inFlight = new CallsInFlight();
   const nowMs = (): number => Date.now();
+  const authenticator = createAuthenticator(configuration.auth, { log, nowMs });
   // First of all that is opened: what another process holds, or left behind, is to be known before any server starts.
   const ledger = await openLedger(configuration.ledger, {
     nowMs,
@@ -54,7 +55,6 @@ export async function startService(
     onCancelRequested: (id) => inFlight.get(id)?.cancel(cancelAsked),
   });
   const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
-  const authenticator = createAuthenticator(configuration.auth, { log, nowMs });
   metrics.watchServers(() => upstreams.statuses());
   metrics.watchLedger({ inFlight: () => inFlight.size, isUsable: () => ledger.fault() === undefined });
   const admission = new Admission();
@@ -141,8 +141,10 @@ export async function startService(
     stop: async () => {
       log.info('service.draining', { in_flight: inFlight.size });
       const { drainMs } = configuration.limits;
+      const drainedByMs = performance.now() + drainMs;
+      await admission.close(drainMs);
       // A call whose caller has left, or was told to come back, is in flight without a request.
-      await Promise.all([admission.close(drainMs), inFlight.idle(drainMs)]);
+      await inFlight.idle(Math.max(0, drainedByMs - performance.now()));
       inFlight.cancelAll('callgate was shut down');
       await inFlight.idle(cancelMsMax);
       await end();

@@ -6,6 +6,8 @@ export const limits = {
   idCharsMax: 256,
   /** How often one call may be run whose earlier attempts ended nobody knows how. */
   claimsMax: 10,
+  /** Posts of one call that wait for the same run of it. */
+  waitersMax: 256,
   /** Characters of a name in an intent. */
   nameCharsMax: 256,
   /** Characters of an argument text. */

@@ -28,16 +28,32 @@ export class CallInFlight {
   #admission: Promise<void> | undefined;
   #admit: (() => void) | undefined;
   readonly #cancellation = new Cancellation();
+  readonly #onRenamed: (flight: CallInFlight, id: string) => void;
   #listeners: Set<(progress: Progress) => void> | undefined;
   /** Set by whoever opened the flight, before anybody else can see it. */
   settled!: Promise<SettledCall>;
 
-  constructor(call: RecordedCall) {
+  /**
+   * Whether the ledger could not be read when the call came. Then nobody knows whether it is a repeat, and no word about
+   * the tool of today may stand for one about the call.
+   */
+  isUnread = false;
+  /** Whether the ledger did not take a call that somebody wants to find there. */
+  isUnrecorded = false;
+
+  /** @param onRenamed told the id that the call had before */
+  constructor(call: RecordedCall, onRenamed: (flight: CallInFlight, id: string) => void = () => {}) {
     this.#call = call;
+    this.#onRenamed = onRenamed;
   }
 
   get call(): RecordedCall {
     return this.#call;
+  }
+
+  /** How many wait for it. */
+  get waiting(): number {
+    return this.#waiting;
   }
 
   get signal(): CancelSignal {
@@ -62,7 +78,7 @@ export class CallInFlight {
   /** Goes on under an older record of the same key: one key has one id. */
   takeOver(before: CallRecord): void {
     const { id, createdAtMs, attempt } = before;
-    this.#call = { ...this.#call, id, createdAtMs };
+    this.#become({ ...this.#call, id, createdAtMs });
     this.#attempt = attempt;
     this.#before = before;
   }
@@ -109,7 +125,7 @@ export class CallInFlight {
     // Somebody had an attempt between our look and our claim; over what it left only these may be claimed.
     const wasOvertaken = attempt > (this.#before?.attempt ?? 0) + 1;
     if (wasOvertaken && call.tool?.isRepeatable === true) this.#mayHaveRun = true;
-    this.#call = call;
+    this.#become(call);
     this.#attempt = attempt;
     this.admitted(status);
   }
@@ -188,6 +204,12 @@ export class CallInFlight {
     return () => void listeners.delete(listener);
   }
 
+  #become(call: RecordedCall): void {
+    const { id } = this.#call;
+    this.#call = call;
+    if (id !== call.id) this.#onRenamed(this, id);
+  }
+
   // O26: a write runs on, and its result is kept for the retry. A mere wait is of no use to anybody who comes later.
   #cancelIfUnwanted(): void {
     if (this.#waiting > 0 || this.#end !== undefined) return;
@@ -199,6 +221,8 @@ export class CallInFlight {
 /** The calls that this process has taken and not yet settled, by their key and by their id. */
 export class CallsInFlight {
   readonly #byKey = new Map<string, CallInFlight>();
+  readonly #byId = new Map<string, CallInFlight>();
+  #cancelled: CancelReason | undefined;
   #onIdle: (() => void) | undefined;
 
   get size(): number {
@@ -209,39 +233,52 @@ export class CallsInFlight {
     return this.#byKey.get(key);
   }
 
-  /** The call with this id, if this process runs it. There are few calls in flight, and it is asked for seldom. */
+  /** The call with this id, if this process runs it. */
   get(id: string): CallInFlight | undefined {
-    for (const flight of this.#byKey.values()) {
-      if (flight.call.id === id && !flight.isElsewhere) return flight;
-    }
-    return undefined;
+    const flight = this.#byId.get(id);
+    return flight?.isElsewhere === false ? flight : undefined;
   }
 
   open(call: RecordedCall): CallInFlight {
-    const flight = new CallInFlight(call);
+    const flight = new CallInFlight(call, this.#rename);
     this.#byKey.set(call.key, flight);
+    this.#byId.set(call.id, flight);
+    if (this.#cancelled !== undefined) flight.cancel(this.#cancelled);
     return flight;
   }
 
   close(flight: CallInFlight): void {
     flight.closed();
     this.#byKey.delete(flight.call.key);
+    this.#byId.delete(flight.call.id);
     if (this.#byKey.size === 0) this.#onIdle?.();
   }
 
+  /** Cancels all calls, and those that still come: the next of a turn in sequence begins when the one before ends. */
   cancelAll(reason: CancelReason): void {
+    this.#cancelled = reason;
     for (const flight of this.#byKey.values()) flight.cancel(reason);
   }
 
-  /** Resolves when no call is in flight, or after `graceMs`. */
+  /** Resolves when no call is in flight, and none follows at once, or after `graceMs`. */
   async idle(graceMs: number): Promise<void> {
-    if (this.#byKey.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, graceMs);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    let isOver = false;
+    const timer = setTimeout(() => {
+      isOver = true;
+      this.#onIdle?.();
+    }, graceMs);
+    while (this.#byKey.size > 0 && !isOver) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+      });
+      // Between two calls of a turn in sequence nothing is in flight.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    clearTimeout(timer);
   }
+
+  readonly #rename = (flight: CallInFlight, id: string): void => {
+    this.#byId.delete(id);
+    this.#byId.set(flight.call.id, flight);
+  };
 }

@@ -2,17 +2,21 @@ import { authorise } from '../access/authorise.ts';
 import type { FunctionCall } from '../core/call.ts';
 import { capResult } from '../core/cap.ts';
 import type { JsonObject } from '../core/json.ts';
+import { limits } from '../core/limits.ts';
 import { type Outcome, succeeded } from '../core/outcome.ts';
 import { numericCopy } from '../tools/arguments.ts';
 import type { Binding } from '../tools/registry.ts';
 import type { CallInFlight } from './calls-in-flight.ts';
-import { join, pendingCall, takePlace } from './join.ts';
+import { join, pendingCall, refused, takePlace } from './join.ts';
 import {
   afterUnknown,
   attemptFailed,
+  cancelledUnsent,
   forbidden,
   invalidArguments,
+  ledgerUnavailable,
   toolError,
+  tooManyWait,
   unknownTool,
   unreadableArguments,
   unusableSchema,
@@ -65,6 +69,9 @@ function dispatchReceived(receipt: Receipt, caller: Caller, ports: DispatchPorts
     createdAtMs: ports.clock.nowMs(),
   };
   const running = ports.inFlight.find(key);
+  if (running !== undefined && running.waiting >= limits.waitersMax) {
+    return refused(tooManyWait(), recorded, call, caller, ports);
+  }
   if (running !== undefined) {
     const anew = (): PendingCall => dispatchReceived(receipt, caller, ports);
     return join(running, recorded, receipt, caller, ports, anew);
@@ -155,6 +162,8 @@ async function run(
   if (findings.value.length > 0) {
     return rejected(invalidArguments(findings.value, caller), flight, ports, binding);
   }
+
+  if (flight.signal.aborted) return rejected(cancelledUnsent(flight.signal.reason), flight, ports, binding);
 
   return binding.target.class === 'read'
     ? read(flight, binding, value, ports)
@@ -291,12 +300,13 @@ function outcomeOf(attempt: Attempt, binding: Binding): Outcome {
  * of one that says that there may have been an effect before.
  */
 function rejected(outcome: Outcome, flight: CallInFlight, ports: DispatchPorts, binding?: Binding): Ended {
+  const found = binding === undefined ? {} : { binding };
+  // A record that cannot be read may say otherwise, whatever has become of the tool since.
+  if (flight.isUnread && binding?.target.class !== 'read') {
+    return { outcome: ledgerUnavailable(), ...found, isRecorded: false };
+  }
   const end = { outcome, attempts: 0, atMs: ports.clock.nowMs() };
-  return {
-    outcome,
-    ...(binding === undefined ? {} : { binding }),
-    isRecorded: flight.mayHaveRun || recordEnd(flight, end, ports),
-  };
+  return { outcome, ...found, isRecorded: flight.mayHaveRun || recordEnd(flight, end, ports) };
 }
 
 const repeated = ({ outcome, replayOf }: RepeatAnswer): Ended => ({

@@ -27,6 +27,7 @@ export const pendingCall = (
   call,
   settled,
   snapshot: () => flight.snapshot(),
+  isRecorded: () => !flight.isUnrecorded,
   keep: async () => {
     const record = await flight.keep();
     // Whoever looks into the ledger later needs nobody here who does so meanwhile.
@@ -83,6 +84,7 @@ export function join(
     call,
     settled: decided.then(({ settled }) => settled),
     snapshot: () => (handle ?? flight).snapshot(),
+    isRecorded: () => handle?.isRecorded() ?? true,
     keep: async () => (await decided).keep(),
     onProgress: (listener) => {
       let stop: (() => void) | undefined;
@@ -104,7 +106,7 @@ export function join(
 }
 
 /** A post that gets an answer of its own, and learns nothing of the call that runs. */
-function refused(
+export function refused(
   outcome: Outcome,
   own: RecordedCall,
   call: FunctionCall,

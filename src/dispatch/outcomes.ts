@@ -123,6 +123,22 @@ export const callExpired = ({ status, updatedAtMs }: CallRecord): Outcome =>
     },
   );
 
+/** The call was cancelled before anything was done about it. */
+export const cancelledUnsent = (reason: unknown): Outcome =>
+  failed('cancelled', `the call was cancelled before it was sent: ${String(reason)}`, {
+    status: 'not_sent',
+    mayHaveExecuted: false,
+    retryable: true,
+  });
+
+/** One more post of a call that many wait for already. */
+export const tooManyWait = (): Outcome =>
+  failed(
+    'server_busy',
+    `${limits.waitersMax} posts of this call wait for its end already; it runs on: post it again later`,
+    { details: { retry_after_ms: ledgerRetryMs } },
+  );
+
 /** Nobody waits any longer for a call that another process runs. */
 export const stillRunning = ({ tool }: CallRecord): Outcome =>
   failed(

@@ -47,6 +47,8 @@ export interface PendingCall {
   readonly settled: Promise<SettledCall>;
   /** What stands in the ledger about the call at present, or will. */
   snapshot(): CallRecord;
+  /** False once the ledger has refused to take a call that was to be kept. */
+  isRecorded(): boolean;
   /**
    * Where the call stands, once it stands in the ledger; for callers that do not wait for its end. From then on
    * nobody's hanging up ends the call.

@@ -15,13 +15,18 @@ export type Claiming =
   | { readonly kind: 'known'; readonly record: CallRecord }
   | { readonly kind: 'refused'; readonly outcome: Outcome };
 
-/** The record of a call, if there is one. While the ledger cannot be read nothing is known, and nothing that writes will run. */
+/** The record of a call, if there is one; undefined too where the ledger cannot be read, and then the flight says so. */
 export function recall(
-  { call }: CallInFlight,
+  flight: CallInFlight,
   ports: Recorder,
 ): CallRecord | undefined | Promise<CallRecord | undefined> {
-  const found = ports.ledger.find(call.key);
-  return found instanceof Promise ? found.catch((error: unknown) => missed(error, 'find', ports)) : found;
+  const found = ports.ledger.find(flight.call.key);
+  if (!(found instanceof Promise)) return found;
+  return found.catch((error: unknown) => {
+    missed(error, 'find', ports);
+    flight.isUnread = true;
+    return undefined;
+  });
 }
 
 /** Claims a call that may change something, durably. */
@@ -49,10 +54,12 @@ export async function claimLate(flight: CallInFlight, ports: Recorder): Promise<
     const claimed = await ports.ledger.claim(flight.call, 'started');
     if (claimed.kind === 'known') return claimed.record;
     if (claimed.kind === 'claimed') flight.claimed(claimed.claim, 'started');
-    return undefined;
+    else flight.isUnrecorded = true;
   } catch (error) {
-    return missed(error, 'claim', ports);
+    missed(error, 'claim', ports);
+    flight.isUnrecorded = true;
   }
+  return undefined;
 }
 
 /** Marks a claimed call as started, durably; what it gives back keeps it from being sent. */

@@ -52,6 +52,7 @@ export async function postCall(
         'callgate-revision': revision,
         'callgate-id': standing.id,
         'callgate-status': standing.status,
+        ...(pending.isRecorded() ? {} : { 'callgate-recorded': 'false' }),
         location: `/v1/calls/${standing.id}`,
       });
     }

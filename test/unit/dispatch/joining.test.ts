@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { limits } from '../../../src/core/limits.ts';
 import type { Progress } from '../../../src/dispatch/ports.ts';
 import { answer, failure, kinds, Pipeline, settleDown, soon } from './pipeline.ts';
 
@@ -386,3 +387,33 @@ function slowFind({ ledger }: Pipeline, isHeld = false): () => void {
   };
   return release;
 }
+
+test('so many may wait for one run, and the next is told to come again', async () => {
+  const pipeline = new Pipeline();
+  const first = pipeline.post('write');
+  const others = Array.from({ length: limits.waitersMax - 1 }, () => pipeline.post('write'));
+  const next = await pipeline.post('write').settled;
+  expect(next.outcome).toMatchObject({
+    status: 'not_sent',
+    error: { code: 'server_busy', mayHaveExecuted: false, details: { retry_after_ms: 1_000 } },
+  });
+  (await pipeline.nthSent(0)).answer('done');
+  for (const post of [first, ...others]) expect((await post.settled).outcome.status).toBe('succeeded');
+  expect(pipeline.sent).toHaveLength(1);
+});
+
+test('a call that goes on under its older id is found by that one alone', async () => {
+  const pipeline = new Pipeline();
+  const { inFlight } = pipeline.ports;
+  const first = pipeline.post('write');
+  (await pipeline.nthSent(0)).fail('connection_lost', { sent: false });
+  const { id } = await first.settled;
+  expect(inFlight.get(id)).toBeUndefined();
+  const second = pipeline.post('write');
+  const again = await pipeline.nthSent(1);
+  expect(inFlight.get(id)?.call.id).toBe(id);
+  again.answer('done');
+  await second.settled;
+  expect(inFlight.get(id)).toBeUndefined();
+  expect(inFlight.size).toBe(0);
+});

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { LedgerUnavailable } from '../../../src/dispatch/ports.ts';
 import { MemoryLedger } from '../../support/memory-ledger.ts';
+import { registryOf } from '../../support/service.ts';
 import { answer, failure, kinds, Pipeline, settleDown, soon } from './pipeline.ts';
 
 type Step = 'claim' | 'start' | 'settle' | 'record';
@@ -87,10 +88,10 @@ describe('while the ledger cannot be used', () => {
     expect(pipeline.sent).toHaveLength(2);
   });
 
-  test('calls are turned away as ever', async () => {
+  test('reads are turned away as ever', async () => {
     const { pipeline, ledger } = unwell();
     ledger.brokenBy = 'the disk is full';
-    const { outcome, isRecorded } = await pipeline.post('write', { grants: [] }).settled;
+    const { outcome, isRecorded } = await pipeline.post('read', { grants: [] }).settled;
     expect(outcome.error?.code).toBe('forbidden');
     expect(isRecorded).toBe(false);
   });
@@ -212,4 +213,45 @@ describe('an actor that has filled its part of the ledger', () => {
     });
     expect(pipeline.sent).toEqual([]);
   });
+});
+
+describe('a repeat while the ledger cannot be read', () => {
+  test('of a write whose tool is gone is not told that it never was', async () => {
+    const { pipeline, ledger } = unwell();
+    await pipeline.post('write').settled;
+    ledger.brokenBy = 'the database is gone';
+    pipeline.registry = registryOf([]);
+    const repeated = await pipeline.post('write').settled;
+    expect(repeated.outcome).toMatchObject({ status: 'not_sent', error: { code: 'ledger_unavailable' } });
+    expect(repeated.isRecorded).toBe(false);
+    ledger.brokenBy = undefined;
+    expect(await pipeline.post('write').settled).toMatchObject({
+      replayed: true,
+      outcome: { status: 'succeeded' },
+    });
+  });
+
+  test('of a write that its caller may not use any more says the same', async () => {
+    const { pipeline, ledger } = unwell();
+    ledger.brokenBy = 'the database is gone';
+    const refused = await pipeline.post('write', { grants: [] }).settled;
+    expect(refused.outcome.error?.code).toBe('ledger_unavailable');
+  });
+
+  test('of a read with bad arguments is refused for these', async () => {
+    const { pipeline, ledger } = unwell();
+    ledger.brokenBy = 'the database is gone';
+    const refused = await pipeline.post('read', { input: { n: 'one' } }).settled;
+    expect(refused).toMatchObject({ isRecorded: false, outcome: { error: { code: 'invalid_arguments' } } });
+  });
+});
+
+test('a read that was to be kept, and that the ledger does not take, says so', async () => {
+  const { pipeline, ledger } = unwell();
+  pipeline.behaviour = () => undefined;
+  ledger.fails.set('claim', 1);
+  const post = pipeline.post('read');
+  expect(post.isRecorded()).toBe(true);
+  await post.keep();
+  expect(post.isRecorded()).toBe(false);
 });

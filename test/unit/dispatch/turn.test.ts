@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { dispatchTurn, repeatedCallId } from '../../../src/dispatch/turn.ts';
 import { callerOf, nameOf, Pipeline, settleDown } from './pipeline.ts';
 
@@ -69,4 +69,39 @@ test('one call that fails touches no other (RL-7)', async () => {
 test('the first call id that stands twice is found', () => {
   expect(repeatedCallId(calls)).toBeUndefined();
   expect(repeatedCallId([...calls, ...calls.toReversed()])).toBe('call_2');
+});
+
+describe('when callgate shuts down (RL-8)', () => {
+  test('between two calls of a turn in sequence it does not count as idle', async () => {
+    const pipeline = new Pipeline();
+    const { inFlight } = pipeline.ports;
+    const turn = dispatchTurn(calls, 'sequential', callerOf({}), pipeline.ports);
+    await pipeline.nthSent(0);
+    let isIdle = false;
+    const idle = inFlight.idle(60_000).then(() => {
+      isIdle = true;
+    });
+    for (const index of [0, 1, 2]) {
+      const sent = await pipeline.nthSent(index);
+      expect(isIdle).toBe(false);
+      sent.answer('done');
+    }
+    await idle;
+    expect(await turn.settled).toHaveLength(3);
+  });
+
+  test('what has not begun when the rest is cancelled is not sent any more, and gets its output', async () => {
+    const pipeline = new Pipeline();
+    const turn = dispatchTurn(calls, 'sequential', callerOf({}), pipeline.ports);
+    await pipeline.nthSent(0);
+    pipeline.ports.inFlight.cancelAll('callgate was shut down');
+    const settled = await turn.settled;
+    expect(settled.map(({ outcome }) => [outcome.status, outcome.error?.code])).toEqual([
+      ['unknown', 'cancelled'],
+      ['not_sent', 'cancelled'],
+      ['not_sent', 'cancelled'],
+    ]);
+    expect(pipeline.sent).toHaveLength(1);
+    expect(pipeline.told('callAdmitted')).toHaveLength(1);
+  });
 });
