@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../core/json.ts';
-import type { CallError, Outcome } from '../core/outcome.ts';
-import { foreignText } from '../core/text.ts';
-import type { CallRecord } from '../dispatch/record.ts';
+import type { CallError, Outcome, Settler } from '../core/outcome.ts';
+import { foreignText, timeText } from '../core/text.ts';
+import { type CallRecord, mayHaveExecuted } from '../dispatch/record.ts';
 
 const cellCharsMax = 48;
 
@@ -14,7 +14,7 @@ export function overviewOf(record: CallRecord): Json {
     id: record.id,
     status: record.status,
     code: outcome?.error?.code,
-    may_have_executed: outcome?.error?.mayHaveExecuted ?? !unrun.has(record.status),
+    may_have_executed: mayHaveExecuted(record),
     attempts: record.attempts,
     created_at: timeText(record.createdAtMs),
     updated_at: timeText(record.updatedAtMs),
@@ -30,15 +30,13 @@ export function overviewOf(record: CallRecord): Json {
   };
 }
 
-const unrun: ReadonlySet<string> = new Set(['received', 'rejected', 'not_sent']);
-
 /** All that the ledger has of a call; its arguments are not among it. */
 export const recordJson = (record: CallRecord): Json => ({
   ...overviewOf(record),
   outcome: record.outcome === undefined ? undefined : outcomeJson(record.outcome),
 });
 
-const outcomeJson = ({ error, result, warnings }: Outcome): JsonObject => ({
+const outcomeJson = ({ error, result, warnings, settledBy }: Outcome): JsonObject => ({
   ...(error === undefined ? {} : { error: errorJson(error) }),
   ...(result === undefined
     ? {}
@@ -50,7 +48,10 @@ const outcomeJson = ({ error, result, warnings }: Outcome): JsonObject => ({
         },
       }),
   ...(warnings === undefined ? {} : { warnings: [...warnings] }),
+  ...(settledBy === undefined ? {} : { settled_by: settlerJson(settledBy) }),
 });
+
+const settlerJson = ({ user, note, atMs }: Settler): JsonObject => ({ user, note, at: timeText(atMs) });
 
 const errorJson = ({ code, message, mayHaveExecuted, retryable, details }: CallError): JsonObject => ({
   code,
@@ -89,8 +90,6 @@ export function table(records: readonly CallRecord[]): string {
 }
 
 const cell = (text: string): string => foreignText(text, cellCharsMax);
-
-const timeText = (ms: number): string => new Date(ms).toISOString();
 
 const actorText = (stored: string): string => {
   const { issuer, kind, subject, client } = actorOf(stored);

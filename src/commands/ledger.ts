@@ -2,7 +2,7 @@ import { userInfo } from 'node:os';
 import { pipeline } from 'node:stream/promises';
 import type { Configuration } from '../config/configuration.ts';
 import { createRedactor } from '../core/redact.ts';
-import type { CallRecord, RecordStatus } from '../dispatch/record.ts';
+import { type CallRecord, callIdPattern, type RecordStatus, recordStatuses } from '../dispatch/record.ts';
 import { openArchive } from '../ledger/open.ts';
 import type { LedgerArchive } from '../ledger/settings.ts';
 import { createAuditTrail } from '../telemetry/audit.ts';
@@ -14,22 +14,11 @@ import { type CommandOptions, exitConfiguration, refuseOthers, UsageError } from
 const exitRefused = 1;
 const standardOutput = 1;
 
-const states = [
-  'received',
-  'started',
-  'succeeded',
-  'failed',
-  'rejected',
-  'not_sent',
-  'unknown',
-] as const satisfies readonly RecordStatus[];
-
 const limitUsual = 50;
 const limitMax = 10_000;
 const noteCharsMax = 1_000;
 /** Records that are held in memory at once, with all their results. */
 const pageMax = 100;
-const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 interface Task {
   readonly archive: LedgerArchive;
@@ -47,16 +36,17 @@ const actions: Readonly<Record<string, { prepare: Prepare; takes: readonly strin
 };
 
 /** `callgate ledger`: shows the records of calls to an operator, and takes a word on those whose end is unknown. */
-export async function ledger(options: CommandOptions, [name, id]: readonly string[]): Promise<number> {
+export async function ledger(options: CommandOptions, [name, word]: readonly string[]): Promise<number> {
   const action = name !== undefined && Object.hasOwn(actions, name) ? actions[name] : undefined;
   if (action === undefined) throw new UsageError(`ledger takes one of ${Object.keys(actions).join(', ')}`);
   refuseOthers(`ledger ${name}`, options, ['config', ...action.takes]);
-  if (action.takesId && (id === undefined || !idPattern.test(id))) {
+  const id = word?.toLowerCase();
+  if (action.takesId && (id === undefined || !callIdPattern.test(id))) {
     throw new UsageError(`ledger ${name} takes the id of a call, as \`callgate ledger list\` prints it`);
   }
-  if (!action.takesId && id !== undefined)
-    throw new UsageError(`ledger ${name} takes no argument ${JSON.stringify(id)}`);
-  const run = action.prepare(id?.toLowerCase(), options);
+  if (!action.takesId && word !== undefined)
+    throw new UsageError(`ledger ${name} takes no argument ${JSON.stringify(word)}`);
+  const run = action.prepare(id, options);
 
   const configuration = await loadForCommand(
     options.config ?? devFile(),
@@ -107,7 +97,8 @@ function settle(id = '', { as: status, note = '' }: CommandOptions): ReturnType<
   if (note.trim() === '' || note.length > noteCharsMax)
     throw new UsageError(`ledger settle needs --note with 1 to ${noteCharsMax} characters: how you know`);
   return async ({ archive, configuration }) => {
-    if (!(await archive.settle(id, status, note))) {
+    const user = userName();
+    if (!(await archive.settle(id, status, note, user))) {
       const record = await archive.get(id);
       return refuse(
         record === undefined
@@ -116,7 +107,7 @@ function settle(id = '', { as: status, note = '' }: CommandOptions): ReturnType<
       );
     }
     const sink = new LineSink(createRedactor(configuration.secrets), standardOutput);
-    createAuditTrail(sink).settledByOperator({ id, status, note, user: userName() });
+    createAuditTrail(sink).settledByOperator({ id, status, note, user });
     await sink.close();
     return 0;
   };
@@ -165,9 +156,9 @@ function refuse(message: string): number {
 }
 
 function readState(text: string | undefined): RecordStatus | undefined {
-  const state = states.find((candidate) => candidate === text);
+  const state = recordStatuses.find((candidate) => candidate === text);
   if (text !== undefined && state === undefined)
-    throw new UsageError(`--state takes one of ${states.join(', ')}`);
+    throw new UsageError(`--state takes one of ${recordStatuses.join(', ')}`);
   return state;
 }
 

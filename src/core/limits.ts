@@ -20,6 +20,8 @@ export const limits = {
   toolTextCharsMax: 8_192,
   /** Near names offered after a name that does not exist. */
   nearNamesMax: 3,
+  /** Bytes of the outputs of one turn as JSON, all together; also those that may wait for the reader of a stream. */
+  turnOutputBytesMax: 134_217_728,
   /** Bytes of cached declaration bodies. */
   declarationCacheBytesMax: 67_108_864,
 } as const;

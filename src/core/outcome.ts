@@ -30,6 +30,15 @@ export interface Outcome {
   readonly result?: ToolResult;
   /** Remarks for the caller that change nothing about the outcome. */
   readonly warnings?: readonly string[];
+  /** Present where an operator has settled the call by hand; for operators, not for callers. */
+  readonly settledBy?: Settler;
+}
+
+/** Who settled a call by hand, and how they knew. */
+export interface Settler {
+  readonly user: string;
+  readonly note: string;
+  readonly atMs: number;
 }
 
 /** An outcome with an error, filled from the code table where the caller knows nothing more exact. */

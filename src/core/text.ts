@@ -26,3 +26,6 @@ export function truncate(text: string, charsMax: number): string {
 /** Text of another party for a message: printable, cut, never empty. */
 export const foreignText = (text: string, charsMax: number): string =>
   truncate(printable(text).trim(), charsMax) || '(no text)';
+
+/** A time for a program to read (RFC 3339). */
+export const timeText = (epochMs: number): string => new Date(epochMs).toISOString();

@@ -5,8 +5,11 @@ import type { CallEnd, CallRecord, Claim, RecordedCall, RecordedTool, RecordStat
 /** The reason of a cancellation that somebody asked for. */
 export const cancelAsked = 'its caller asked for that';
 
+/** The reason of a cancellation for want of anybody who waits. */
+export const callerLeft = 'its caller has left';
+
 /** Why a call is cancelled, in words for the model. */
-export type CancelReason = typeof cancelAsked | 'its caller has left' | 'callgate was shut down';
+export type CancelReason = typeof cancelAsked | typeof callerLeft | 'callgate was shut down';
 
 /**
  * One call of this process between its receipt and its outcome. Everybody who posts the call meanwhile waits for this
@@ -214,7 +217,7 @@ export class CallInFlight {
   #cancelIfUnwanted(): void {
     if (this.#waiting > 0 || this.#end !== undefined) return;
     const mayEnd = this.#isElsewhere || (this.#call.tool?.target.class === 'read' && !this.#isKept);
-    if (mayEnd) this.cancel('its caller has left');
+    if (mayEnd) this.cancel(callerLeft);
   }
 }
 

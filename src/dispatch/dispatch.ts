@@ -15,6 +15,7 @@ import {
   forbidden,
   invalidArguments,
   ledgerUnavailable,
+  recordUnreadable,
   toolError,
   tooManyWait,
   unknownTool,
@@ -32,7 +33,7 @@ import {
   type RecordedTool,
 } from './record.ts';
 import { claim, claimLate, recall, recordEnd, settleClaim, settleLate, start } from './recording.ts';
-import { answerKnown, type RepeatAnswer, replay } from './repeat.ts';
+import { answerKnown, answerStanding, type RepeatAnswer, replay } from './repeat.ts';
 
 /** How a run came to its end, and what it learned on its way there. */
 interface Ended {
@@ -209,11 +210,12 @@ async function write(
   const settling = await settleClaim(taken, end, patienceMs, ports);
   if (settling === 'gone_on') {
     // The call was taken for lost meanwhile. What its record says by now is what every other post of it gets.
-    const record = await recall(flight, ports);
-    if (record !== undefined) {
-      const answer = await answerKnown(record, flight, receipt, caller, ports);
-      return { ...(answer ?? replay(record)), binding, attempt, isRecorded: true };
-    }
+    const answer = await answerStanding(flight, receipt, caller, ports);
+    if (answer !== undefined) return { ...answer, binding, attempt, isRecorded: true };
+  }
+  // Another process may have run it since: what is not written down is no word on the call.
+  if (settling === 'not_written' && end.outcome.status === 'not_sent') {
+    return { outcome: ledgerUnavailable(), binding, attempt, isRecorded: false };
   }
   return { outcome: end.outcome, binding, attempt, isRecorded: settling === 'settled' };
 }
@@ -232,7 +234,10 @@ async function takeForThisProcess(
     const canBeNotSent = !ports.upstream.canSendNow(binding.alias) && !flight.mayHaveRun;
     const status = canBeNotSent ? 'received' : 'started';
     const claiming = await claim(flight, status, ports);
-    if (claiming.kind === 'refused') return { outcome: claiming.outcome, binding, isRecorded: false };
+    if (claiming.kind === 'refused') {
+      const outcome = flight.isUnread ? recordUnreadable() : claiming.outcome;
+      return { outcome, binding, isRecorded: false };
+    }
     if (claiming.kind === 'claimed') {
       flight.claimed(claiming.claim, status);
       return { taken: claiming.claim, status };
@@ -303,7 +308,7 @@ function rejected(outcome: Outcome, flight: CallInFlight, ports: DispatchPorts, 
   const found = binding === undefined ? {} : { binding };
   // A record that cannot be read may say otherwise, whatever has become of the tool since.
   if (flight.isUnread && binding?.target.class !== 'read') {
-    return { outcome: ledgerUnavailable(), ...found, isRecorded: false };
+    return { outcome: recordUnreadable(), ...found, isRecorded: false };
   }
   const end = { outcome, attempts: 0, atMs: ports.clock.nowMs() };
   return { outcome, ...found, isRecorded: flight.mayHaveRun || recordEnd(flight, end, ports) };

@@ -1,6 +1,6 @@
 import type { FunctionCall } from '../core/call.ts';
 import type { Outcome } from '../core/outcome.ts';
-import { CallInFlight } from './calls-in-flight.ts';
+import { CallInFlight, callerLeft } from './calls-in-flight.ts';
 import { callIdReused } from './outcomes.ts';
 import type { Caller, DispatchPorts, PendingCall, SettledCall } from './ports.ts';
 import type { Receipt } from './receipt.ts';
@@ -55,9 +55,11 @@ export function join(
   const leave = takePlace(flight);
   let handle: PendingCall | undefined;
   let hasLeft = false;
+  // It ends because nobody waited for it, which is not true any more.
+  const wasGivenUp = flight.signal.reason === callerLeft;
 
   const share = (settled: SettledCall): SettledCall | Promise<SettledCall> => {
-    if (settled.outcome.status === 'rejected') return anew().settled;
+    if (wasGivenUp || settled.outcome.status === 'rejected') return anew().settled;
     const answer = { ...settled, call, replayed: true };
     ports.observer.callReplayed({ settled: answer, caller });
     return answer;
@@ -70,7 +72,9 @@ export function join(
       return next;
     }
     const isSame = flight.call.fingerprint === receipt.fingerprint;
-    const refusal = isSame ? withheldFrom(caller, flight.call, receipt, ports) : callIdReused(call.callId);
+    const refusal = isSame
+      ? withheldFrom(caller, flight.snapshot(), receipt, ports)
+      : callIdReused(call.callId);
     if (refusal === undefined) return pendingCall(call, flight, flight.settled.then(share), leave);
     leave();
     return refused(refusal, own, call, caller, ports);

@@ -34,8 +34,9 @@ export function unknownTool(call: FunctionCall, caller: Caller, ports: DispatchP
 }
 
 /** A tool that the actor may not call; names what is missing and nothing else of the tool. */
-export const forbidden = (missing: string): Outcome =>
+export const forbidden = (missing: string, mayHaveExecuted = false): Outcome =>
   failed('forbidden', `the caller may not use this tool; it needs the grant ${missing}`, {
+    mayHaveExecuted,
     details: { missing_grant: missing },
   });
 
@@ -136,7 +137,7 @@ export const tooManyWait = (): Outcome =>
   failed(
     'server_busy',
     `${limits.waitersMax} posts of this call wait for its end already; it runs on: post it again later`,
-    { details: { retry_after_ms: ledgerRetryMs } },
+    { status: 'unknown', mayHaveExecuted: true, details: { retry_after_ms: ledgerRetryMs } },
   );
 
 /** Nobody waits any longer for a call that another process runs. */
@@ -158,6 +159,14 @@ export const ledgerUnavailable = (): Outcome & { readonly error: CallError } => 
   );
   return { ...outcome, error: outcome.error as CallError };
 };
+
+/** Whether a call that may change something is a repeat cannot be told, and so not what an earlier post of it did. */
+export const recordUnreadable = (): Outcome =>
+  failed(
+    'ledger_unavailable',
+    'callgate cannot read its records at present, so this post of the call was not sent, and whether an earlier one was cannot be told; post it again later',
+    { status: 'unknown', mayHaveExecuted: true, details: { retry_after_ms: ledgerRetryMs } },
+  );
 
 /** The actor has as many records as it may have. */
 export const quotaExceeded = (retryAfterMs: number): Outcome =>

@@ -158,7 +158,7 @@ export interface ReplayedCall {
 }
 
 /** What the ledger was asked to do. */
-export type LedgerStep = 'find' | 'claim' | 'start' | 'settle' | 'record';
+export type LedgerStep = 'find' | 'claim' | 'start' | 'settle' | 'record' | 'cancel';
 
 /** Where facts about calls go. */
 export interface CallObserver {
@@ -196,6 +196,12 @@ export interface RecordQuery {
   readonly limit: number;
 }
 
+/** Records of one actor, newest first. */
+export interface RecordList extends ReadonlyArray<CallRecord> {
+  /** The search became too long: fewer were found than were asked for, and it goes on before this id. */
+  readonly resumeBefore?: string | undefined;
+}
+
 /**
  * The durable record of calls (design section 7). Whatever writes is durable when its promise resolves; whatever fails
  * rejects with `LedgerUnavailable`, in bounded time.
@@ -215,11 +221,14 @@ export interface Ledger {
    * late answer of the same attempt.
    */
   settle(claim: Claim, end: CallEnd): Promise<boolean>;
-  /** Writes a call that needed no claim (a read, a rejected call) with its end, over whatever may be tried anew. */
+  /**
+   * Writes a call that needed no claim (a read, a rejected call) with its end: as a new record, over whatever may be
+   * tried anew, or over the late claim of the same read. Never over a write that is under way, here or elsewhere.
+   */
   record(call: RecordedCall, end: CallEnd): Promise<void>;
   /** A record of this actor by its id. */
   get(actor: string, id: string): Promise<CallRecord | undefined>;
-  list(query: RecordQuery): Promise<readonly CallRecord[]>;
+  list(query: RecordQuery): Promise<RecordList>;
   /** Asks whichever process runs the call to cancel it. */
   requestCancel(record: CallRecord): Promise<void>;
   /** Why nothing can be written at present; undefined when it can. */

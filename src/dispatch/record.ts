@@ -6,6 +6,20 @@ import type { Render } from '../tools/policy.ts';
 /** Where a call stands: on its way, or at its end. */
 export type RecordStatus = 'received' | 'started' | CallStatus;
 
+/** Every status. Stores know them by their place here: none ever moves, and a new one goes to the end. */
+export const recordStatuses = [
+  'received',
+  'started',
+  'succeeded',
+  'failed',
+  'rejected',
+  'not_sent',
+  'unknown',
+] as const satisfies readonly RecordStatus[];
+
+/** What every id of a call looks like. */
+export const callIdPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /** The tool of a call as it was when the call came, so that a repeat can be judged after the tool is gone. */
 export interface RecordedTool {
   /** The server's own name of the tool. */
@@ -66,6 +80,16 @@ export interface Claim {
   readonly attempt: number;
 }
 
+/** Whether a record is the late claim of the same read, which needs no more than its end (`Ledger.record`). */
+export const isOpenRead = (record: CallRecord, call: RecordedCall): boolean =>
+  !isFinal(record.status) && record.tool?.target.class === 'read' && record.fingerprint === call.fingerprint;
+
 /** Whether a call has come to its end. */
 export const isFinal = (status: RecordStatus): status is CallStatus =>
   status !== 'received' && status !== 'started';
+
+/** Whether the tool may have run; true for whatever was sent, unless there is proof that it did not. */
+export function mayHaveExecuted({ status, outcome }: Pick<CallRecord, 'status' | 'outcome'>): boolean {
+  if (outcome !== undefined) return outcome.error?.mayHaveExecuted ?? true;
+  return isFinal(status) ? status !== 'rejected' && status !== 'not_sent' : status === 'started';
+}

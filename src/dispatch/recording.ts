@@ -112,6 +112,17 @@ export function recordEnd({ call }: CallInFlight, end: CallEnd, ports: Recorder)
   return isUsable;
 }
 
+/** Passes the wish to cancel a call on to the process that runs it; false where it could not be. */
+export async function forwardCancel(record: CallRecord, ports: Recorder): Promise<boolean> {
+  try {
+    await ports.ledger.requestCancel(record);
+    return true;
+  } catch (error) {
+    missed(error, 'cancel', ports);
+    return false;
+  }
+}
+
 /** Writes an answer that came after its attempt was given up. */
 export function settleLate(claim: Claim, end: CallEnd, ports: Recorder): void {
   ports.ledger.settle(claim, end).then(

@@ -1,12 +1,12 @@
 import { authorise } from '../access/authorise.ts';
 import { limits } from '../core/limits.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { CallInFlight } from './calls-in-flight.ts';
+import { type CallInFlight, cancelAsked } from './calls-in-flight.ts';
 import { callExpired, callIdReused, forbidden, stillRunning, unknownTool } from './outcomes.ts';
 import type { Caller, DispatchPorts } from './ports.ts';
 import type { Receipt } from './receipt.ts';
 import { type CallRecord, isFinal } from './record.ts';
-import { recall } from './recording.ts';
+import { forwardCancel, recall } from './recording.ts';
 
 /** The answer to a repeat. */
 export interface RepeatAnswer {
@@ -64,7 +64,10 @@ async function waitElsewhere(
 ): Promise<CallRecord> {
   flight.waitsFor(known);
   let record = known;
-  while (!isFinal(record.status) && !flight.signal.aborted) {
+  let isForwarded = false;
+  while (!isFinal(record.status) && (!flight.signal.aborted || isAsked(flight))) {
+    // The wish came before it was known that the call runs elsewhere.
+    if (isAsked(flight) && !isForwarded) isForwarded = await forwardCancel(record, ports);
     await ports.pause(lookAgainMs);
     // While the ledger cannot be read, the last look counts.
     record = (await recall(flight, ports)) ?? record;
@@ -73,15 +76,35 @@ async function waitElsewhere(
   return record;
 }
 
+const isAsked = ({ signal }: CallInFlight): boolean => signal.reason === cancelAsked;
+
+/** What the record of a call says by now, where it has gone on without us; undefined where it cannot be read. */
+export async function answerStanding(
+  flight: CallInFlight,
+  receipt: Receipt,
+  caller: Caller,
+  ports: DispatchPorts,
+): Promise<RepeatAnswer | undefined> {
+  for (;;) {
+    const record = await recall(flight, ports);
+    if (record === undefined) return undefined;
+    const answer = await answerKnown(record, flight, receipt, caller, ports);
+    if (answer !== undefined) return answer;
+    // It may be run again, but not by a post that has been sent already.
+    if (isFinal(record.status)) return replay(record);
+  }
+}
+
 /** AZ-10: an outcome is shown to whoever could make the call now. */
 export function withheldFrom(
   caller: Caller,
-  { tool }: Pick<CallRecord, 'tool'>,
+  { tool, status }: Pick<CallRecord, 'tool' | 'status'>,
   { call }: Receipt,
   ports: DispatchPorts,
 ): Outcome | undefined {
   if (tool === undefined) return undefined;
   const right = authorise(caller.actor, tool.target);
   if (right.allowed) return undefined;
-  return ports.hideForbidden ? unknownTool(call, caller, ports) : forbidden(right.missing);
+  if (ports.hideForbidden) return unknownTool(call, caller, ports);
+  return forbidden(right.missing, status !== 'received' && status !== 'not_sent' && status !== 'rejected');
 }

@@ -1,10 +1,13 @@
 /** Bytes of request bodies that may be in work at the same time (RL-13). */
 const bodyBytesMax = 134_217_728;
+/** Searches of the ledger for pages of calls that may be under way at once. */
+const listsMax = 4;
 
-/** Lets requests in until the service drains, and knows when the last one has left (RL-8). */
+/** Lets requests in until the service drains, knows when the last one has left (RL-8), and bounds what is costly. */
 export class Admission {
   #running = 0;
   #bodyBytes = 0;
+  readonly #listing = new Set<string>();
   #isClosed = false;
   #onIdle: (() => void) | undefined;
 
@@ -37,6 +40,17 @@ export class Admission {
 
   giveBytes(bytes: number): void {
     this.#bodyBytes -= bytes;
+  }
+
+  /** Takes a place for a search of this actor's records: one each, as long as there are any; to be given back. */
+  takeList(actor: string): boolean {
+    if (this.#listing.size >= listsMax || this.#listing.has(actor)) return false;
+    this.#listing.add(actor);
+    return true;
+  }
+
+  giveList(actor: string): void {
+    this.#listing.delete(actor);
   }
 
   /** Lets nothing more in; resolves when all work has left, or after `graceMs`. */

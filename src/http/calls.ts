@@ -1,4 +1,5 @@
 import type { JsonObject } from '../core/json.ts';
+import { timeText } from '../core/text.ts';
 import { dispatch } from '../dispatch/dispatch.ts';
 import type { PendingCall, SettledCall } from '../dispatch/ports.ts';
 import type { CallRecord } from '../dispatch/record.ts';
@@ -11,7 +12,7 @@ import type { Service } from './context.ts';
 import { type OnBegun, streamedAnswer } from './event-stream.ts';
 import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
 import { ledgerUnavailable, logFailure, Problem } from './problem.ts';
-import { recordMember, timeText } from './records.ts';
+import { recordMember } from './records.ts';
 import { choose, prefersEvents, readQuery, withJson } from './request.ts';
 import { isSettled, keep, readWait, unfinishedHeaders, type Wait, watchCaller, within } from './waiting.ts';
 

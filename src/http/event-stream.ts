@@ -1,3 +1,4 @@
+import { limits } from '../core/limits.ts';
 import type { PendingCall, SettledCall } from '../dispatch/ports.ts';
 import type { Service } from './context.ts';
 import type { Answer, StreamedBody } from './exchange.ts';
@@ -5,8 +6,15 @@ import { unexpected } from './problem.ts';
 
 /** Whatever stands between cuts a line that is silent for long (O27); this is well below 15 s. */
 const commentEveryMs = 10_000;
-/** Characters that wait for a slow reader before progress is no longer told to it. */
-const backlogCharsMax = 65_536;
+/** For how long a reader may take nothing of what waits for it: this, and at most one comment's time more. */
+const stalledAfterMs = 60_000;
+/** How long calls that have ended are still work in hand when their reader takes nothing. */
+const lingerMs = 2_000;
+/** Bytes that wait for a slow reader before progress is no longer told to it. */
+const backlogBytesMax = 65_536;
+/** Bytes handed on at a time, so that a reader who takes a large event slowly is seen to take it. */
+const sliceBytesMax = 65_536;
+const comment = Buffer.from(':\n\n');
 
 /** Calls on their way, of which a caller is told while they run. */
 interface Running<T> {
@@ -24,6 +32,8 @@ export interface StreamedCalls<T> {
   item(settled: SettledCall): unknown;
   /** The body that an answer without a stream would have had. */
   whole(settled: T): unknown;
+  /** Bytes of outputs over which that body is not made, and the stream breaks off after the last output. */
+  readonly bytesMax?: number;
 }
 
 /** Answers with server-sent events: `progress`, `output` and, at the end, `done`. */
@@ -33,32 +43,52 @@ export function streamedAnswer<T>(
   requestId: string,
   service: Service,
 ): Answer {
-  const events = new EventQueue();
+  const { log } = service;
   const stops: (() => void)[] = [];
+  let outputBytes = 0;
+  const events = new EventQueue({
+    explain: (error) => unexpected(error, requestId, log),
+    onStalled: () => log.warn('stream.stalled', { request_id: requestId }),
+    onGone: () => running.leave(),
+    onClosed: () => {
+      clearInterval(beat);
+      for (const stop of stops) stop();
+    },
+  });
   const running = calls.begin((pending, index) => {
     const { callId } = pending.call;
     stops.push(
       pending.onProgress((progress) => {
-        events.offer('progress', { id: pending.snapshot().id, call_id: callId, ...progress });
+        events.offer('progress', () => ({ id: pending.snapshot().id, call_id: callId, ...progress }));
       }),
     );
     pending.settled.then(
       (settled) => {
-        events.send('output', { index, id: settled.id, call_id: callId, item: calls.item(settled) });
+        outputBytes += events.send('output', () => ({
+          index,
+          id: settled.id,
+          call_id: callId,
+          item: calls.item(settled),
+        }));
       },
       // Told once, by the end of all calls.
       () => {},
     );
   });
+  const beat = setInterval(() => events.beat(), commentEveryMs);
+  const { bytesMax = Number.POSITIVE_INFINITY } = calls;
   running.settled.then(
     (settled) => {
-      events.send('done', calls.whole(settled));
-      events.end();
+      if (events.isOver) return;
+      if (outputBytes <= bytesMax) {
+        events.end('done', () => calls.whole(settled));
+        return;
+      }
+      log.warn('stream.too_large', { request_id: requestId, bytes: outputBytes, bytes_max: bytesMax });
+      events.fail(new Error(`the outputs are more than ${bytesMax} bytes together`));
     },
-    (error: unknown) => events.fail(unexpected(error, requestId, service.log)),
+    (error: unknown) => events.fail(unexpected(error, requestId, log)),
   );
-  const { stream, ended } = events.body(() => running.leave());
-  const beat = setInterval(() => events.beat(), commentEveryMs);
   return {
     status: 200,
     headers: {
@@ -68,89 +98,196 @@ export function streamedAnswer<T>(
       'x-request-id': requestId,
       ...headers,
     },
-    body: {
-      stream,
-      ended: ended.then(() => {
-        clearInterval(beat);
-        for (const stop of stops) stop();
-      }),
-    },
+    body: events.body,
   };
 }
 
-/** Events on their way to one reader, who takes them at a speed of its own. */
+/** What a queue of events tells, and asks. */
+interface QueueOwner {
+  /** What a reader is told of a fault in writing an event. */
+  explain(fault: unknown): Error;
+  onStalled(): void;
+  /** Nobody takes events any more, though not all had come. */
+  onGone(): void;
+  onClosed(): void;
+}
+
+/** Events on their way to one reader, who takes them at a speed of its own, or not at all. */
 class EventQueue {
+  readonly body: StreamedBody;
+  readonly #owner: QueueOwner;
   // A first comment, so that the head of the answer goes out before anything has happened.
-  #waiting = ':\n\n';
-  #isOver = false;
-  #isGone = false;
+  readonly #waiting: Buffer[] = [comment];
+  #waitingBytes = comment.length;
+  /** Made when the reader gets to it, since it repeats what waits before it. */
+  #last: (() => Buffer) | undefined;
   #failure: Error | undefined;
-  #wake: (() => void) | undefined;
+  #isOver = false;
+  #isClosed = false;
+  #hasLeft = false;
+  /** Comments' times in which the reader has taken nothing of what waited. */
+  #idleBeats = 0;
+  #lingering: NodeJS.Timeout | undefined;
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  #release = (): void => {};
+  #wake = (): void => {};
 
-  /** An event that has to arrive. */
-  send(event: string, data: unknown): void {
-    this.#push(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-  }
-
-  /** An event that a reader who does not keep up goes without. */
-  offer(event: string, data: unknown): void {
-    if (this.#waiting.length < backlogCharsMax) this.send(event, data);
-  }
-
-  beat(): void {
-    if (this.#waiting === '') this.#push(':\n\n');
-  }
-
-  end(): void {
-    this.#isOver = true;
-    this.#wake?.();
-  }
-
-  fail(failure: Error): void {
-    this.#failure = failure;
-    this.end();
-  }
-
-  #push(text: string): void {
-    if (this.#isOver) return;
-    this.#waiting += text;
-    this.#wake?.();
-  }
-
-  /** The events as bytes; made when the reader asks for them, so that nothing piles up anywhere else. */
-  body(onGone: () => void): StreamedBody {
-    let end = (): void => {};
+  constructor(owner: QueueOwner) {
+    this.#owner = owner;
     const ended = new Promise<void>((resolve) => {
-      end = resolve;
+      this.#release = resolve;
     });
+    // The events as bytes; handed on when the reader asks for them, so that nothing piles up anywhere else.
     const stream = new ReadableStream<Uint8Array>(
       {
-        pull: async (controller) => {
-          while (this.#waiting === '' && !this.#isOver) {
-            await new Promise<void>((resolve) => {
-              this.#wake = resolve;
-            });
-          }
-          if (this.#isGone) return;
-          if (this.#waiting !== '') {
-            controller.enqueue(Buffer.from(this.#waiting));
-            this.#waiting = '';
-            return;
-          }
-          if (this.#failure === undefined) controller.close();
-          else controller.error(this.#failure);
-          end();
+        start: (controller) => {
+          this.#controller = controller;
         },
+        pull: () => this.#pull(),
         cancel: () => {
-          this.#isGone = true;
-          this.#waiting = '';
-          this.end();
-          onGone();
-          end();
+          this.#close();
+          this.#leave();
         },
       },
       { highWaterMark: 0 },
     );
-    return { stream, ended };
+    this.body = { stream, ended };
+  }
+
+  /** Whether no event is taken any more. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** An event that has to arrive; gives its size. */
+  send(event: string, data: () => unknown): number {
+    if (this.#isOver) return 0;
+    try {
+      const bytes = written(event, data());
+      this.#push(bytes);
+      return bytes.length;
+    } catch (error) {
+      this.#failAndLeave(error);
+      return 0;
+    }
+  }
+
+  /** An event that a reader who does not keep up goes without. */
+  offer(event: string, data: () => unknown): void {
+    if (this.#waitingBytes < backlogBytesMax) this.send(event, data);
+  }
+
+  beat(): void {
+    if (this.#waitingBytes === 0 && !this.#isOver) this.#push(comment);
+    else this.#idleBeats += 1;
+    if (this.#idleBeats * commentEveryMs > stalledAfterMs) this.#cutStalled();
+  }
+
+  /** The last event; nothing comes after it. */
+  end(event: string, data: () => unknown): void {
+    this.#last = () => written(event, data());
+    this.#finish();
+  }
+
+  /** Breaks off after what has been sent. */
+  fail(failure: Error): void {
+    if (this.#isOver) return;
+    this.#failure = failure;
+    this.#finish();
+  }
+
+  #failAndLeave(fault: unknown): void {
+    this.fail(this.#owner.explain(fault));
+    this.#leave();
+  }
+
+  // Calls count those who wait for them: one reader leaves once.
+  #leave(): void {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    this.#owner.onGone();
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    this.#lingering = setTimeout(this.#release, lingerMs);
+    this.#wake();
+  }
+
+  #push(bytes: Buffer): void {
+    // What one event takes is not held against the reader, only what it has left lying before.
+    if (this.#waitingBytes > limits.turnOutputBytesMax) {
+      this.#cutStalled();
+      return;
+    }
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    this.#wake();
+  }
+
+  async #pull(): Promise<void> {
+    while (this.#waitingBytes === 0 && !this.#isOver) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    if (this.#isClosed) return;
+    this.#idleBeats = 0;
+    this.#lingering?.refresh();
+    if (this.#waitingBytes === 0) this.#writeLast();
+    const next = this.#take();
+    if (next !== undefined) {
+      this.#controller?.enqueue(next);
+      return;
+    }
+    if (this.#failure === undefined) this.#controller?.close();
+    else this.#controller?.error(this.#failure);
+    this.#close();
+  }
+
+  #writeLast(): void {
+    const last = this.#last;
+    this.#last = undefined;
+    if (last === undefined) return;
+    try {
+      const bytes = last();
+      this.#waiting.push(bytes);
+      this.#waitingBytes += bytes.length;
+    } catch (error) {
+      this.#failure = this.#owner.explain(error);
+    }
+  }
+
+  #take(): Buffer | undefined {
+    const [first] = this.#waiting;
+    if (first === undefined) return undefined;
+    const slice = first.subarray(0, sliceBytesMax);
+    if (slice.length < first.length) this.#waiting[0] = first.subarray(sliceBytesMax);
+    else this.#waiting.shift();
+    this.#waitingBytes -= slice.length;
+    return slice;
+  }
+
+  #cutStalled(): void {
+    if (this.#isClosed) return;
+    this.#owner.onStalled();
+    this.#controller?.error(new Error('the reader of the stream takes nothing'));
+    this.#close();
+    this.#leave();
+  }
+
+  #close(): void {
+    this.#isClosed = true;
+    this.#isOver = true;
+    this.#waiting.length = 0;
+    this.#waitingBytes = 0;
+    this.#last = undefined;
+    clearTimeout(this.#lingering);
+    this.#release();
+    this.#wake();
+    this.#owner.onClosed();
   }
 }
+
+const written = (event: string, data: unknown): Buffer =>
+  Buffer.from(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);

@@ -18,7 +18,7 @@ export interface IncomingRequest {
 /** A body that is written while its calls run. */
 export interface StreamedBody {
   readonly stream: ReadableStream<Uint8Array>;
-  /** Resolves when all of it has been taken, or nobody takes it any more. */
+  /** Resolves when its calls have ended and it has been taken, or when nobody takes it any more, or for a while. */
   readonly ended: Promise<void>;
 }
 
@@ -47,14 +47,22 @@ export function afterAnswer(answer: Answer | undefined, release: () => void): vo
 }
 
 /** A value as a JSON answer. The headers, if any are given, become the answer's own. */
-export function jsonAnswer(
+export const jsonAnswer = (
   value: unknown,
   requestId: string,
   status = 200,
   headers: Record<string, string> = {},
+): Answer => jsonTextAnswer(JSON.stringify(value), requestId, status, headers);
+
+/** As `jsonAnswer`, of JSON that has been written already. */
+export function jsonTextAnswer(
+  text: string,
+  requestId: string,
+  status: number,
+  headers: Record<string, string>,
 ): Answer {
   headers['content-type'] = 'application/json';
   headers['cache-control'] = 'no-store';
   headers['x-request-id'] = requestId;
-  return { status, headers, body: JSON.stringify(value) };
+  return { status, headers, body: text };
 }

@@ -2,9 +2,16 @@ import type { Actor } from '../access/actor.ts';
 import { authorise } from '../access/authorise.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
+import { timeText } from '../core/text.ts';
 import type { Ledger, RecordQuery } from '../dispatch/ports.ts';
 import { actorText } from '../dispatch/receipt.ts';
-import { type CallRecord, isFinal, type RecordStatus } from '../dispatch/record.ts';
+import {
+  type CallRecord,
+  callIdPattern,
+  mayHaveExecuted,
+  type RecordStatus,
+  recordStatuses,
+} from '../dispatch/record.ts';
 import { nativeFormat } from '../formats/formats.ts';
 import { authenticate } from './authenticate.ts';
 import type { Service } from './context.ts';
@@ -16,18 +23,10 @@ const pageDefault = 20;
 const pageMax = 100;
 /** Records that are read from the ledger at a time; enough for a usual page and to see whether there is another. */
 const batchSize = 25;
+/** How often the ledger is asked for one page: often enough for the longest, and a bound where few records fit. */
+const batchesMax = Math.ceil((pageMax + 1) / batchSize);
 /** Characters of outputs on one page; over it the page ends early and the next one goes on. */
 const pageCharsMax = 8_388_608;
-
-const statuses: readonly RecordStatus[] = [
-  'received',
-  'started',
-  'succeeded',
-  'failed',
-  'rejected',
-  'not_sent',
-  'unknown',
-];
 
 /** `GET /v1/calls/{id}`: one of the caller's own calls. */
 export async function getCall(
@@ -68,34 +67,53 @@ export async function getCalls(
     status: readStatus(query('status')),
     before: readCursor(query('cursor')),
   };
-  const calls: JsonObject[] = [];
-  let last: string | undefined;
-  let chars = 0;
-  let hasMore = false;
-  for await (const record of newestFirst(wanted, service.dispatch.ledger)) {
-    const member = recordMember(record, actor);
-    chars += JSON.stringify(member).length;
-    hasMore = calls.length === limit || (calls.length > 0 && chars > pageCharsMax);
-    if (hasMore) break;
-    calls.push(member);
-    last = record.id;
+  const { admission } = service;
+  if (!admission.takeList(wanted.actor)) {
+    throw new Problem(
+      'overloaded',
+      'a list of yours, or too many of others, is being made; send it again later',
+      { headers: { 'retry-after': '1' } },
+    );
   }
-  const headers = hasMore ? { link: `<${nextPage(wanted, limit, last)}>; rel="next"` } : {};
-  return jsonAnswer({ calls }, requestId, 200, headers);
+  try {
+    const { calls, next } = await readPage(wanted, limit, actor, service.dispatch.ledger);
+    const headers = next === undefined ? {} : { link: `<${nextPage(wanted, limit, next)}>; rel="next"` };
+    return jsonAnswer({ calls }, requestId, 200, headers);
+  } finally {
+    admission.giveList(wanted.actor);
+  }
 }
 
-/** Records a few at a time, since their outputs may be large. */
-async function* newestFirst(
+interface Page {
+  readonly calls: readonly JsonObject[];
+  /** Where the next page begins; undefined on the last one. */
+  readonly next: string | undefined;
+}
+
+/** A page, read a few records at a time, since their outputs may be large. */
+async function readPage(
   wanted: Omit<RecordQuery, 'limit'>,
+  limit: number,
+  actor: Actor,
   ledger: Ledger,
-): AsyncGenerator<CallRecord, void> {
+): Promise<Page> {
+  const calls: JsonObject[] = [];
   let { before } = wanted;
-  for (;;) {
+  let chars = 0;
+  for (let batches = 0; batches < batchesMax; batches += 1) {
     const batch = await ledger.list({ ...wanted, before, limit: batchSize });
-    yield* batch;
-    if (batch.length < batchSize) return;
-    before = batch.at(-1)?.id;
+    for (const record of batch) {
+      const member = recordMember(record, actor);
+      chars += JSON.stringify(member).length;
+      if (calls.length === limit || (calls.length > 0 && chars > pageCharsMax))
+        return { calls, next: before };
+      calls.push(member);
+      before = record.id;
+    }
+    if (batch.resumeBefore !== undefined) before = batch.resumeBefore;
+    else if (batch.length < batchSize) return { calls, next: undefined };
   }
+  return { calls, next: before };
 }
 
 function nextPage(
@@ -111,15 +129,13 @@ function nextPage(
   return `/v1/calls?${query}`;
 }
 
-const idPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 /** A call of this actor: as it runs here, else as the ledger has it. @throws Problem `not_found`, LedgerUnavailable */
 export async function findRecord(id: string, actor: Actor, service: Service): Promise<CallRecord> {
   const { inFlight, ledger } = service.dispatch;
   const own = actorText(actor);
   const flight = inFlight.get(id);
   if (flight !== undefined && flight.call.actor === own) return flight.snapshot();
-  const record = idPattern.test(id) ? await ledger.get(own, id) : undefined;
+  const record = callIdPattern.test(id) ? await ledger.get(own, id) : undefined;
   if (record === undefined) throw new Problem('not_found', 'there is no such call of yours, or no longer');
   return record;
 }
@@ -143,14 +159,6 @@ export function recordMember(record: CallRecord, actor: Actor): JsonObject {
     ...outputMember(record, actor),
   };
 }
-
-/** Whether the tool may have run; true for whatever was sent, unless there is proof that it did not. */
-export function mayHaveExecuted({ status, outcome }: CallRecord): boolean {
-  if (outcome !== undefined) return outcome.error?.mayHaveExecuted ?? true;
-  return isFinal(status) ? status !== 'rejected' && status !== 'not_sent' : status === 'started';
-}
-
-export const timeText = (ms: number): string => new Date(ms).toISOString();
 
 function outputMember(record: CallRecord, actor: Actor): JsonObject {
   const { callId, name, outcome, tool, isExpired } = record;
@@ -179,15 +187,15 @@ function readName(parameter: 'call_id' | 'run' | 'turn', query: Query<typeof par
 }
 
 function readStatus([value]: readonly string[]): RecordStatus | undefined {
-  const status = statuses.find((each) => each === value);
+  const status = recordStatuses.find((each) => each === value);
   if (value !== undefined && status === undefined) {
-    throw badParameter('status', `must be one of ${statuses.join(', ')}`);
+    throw badParameter('status', `must be one of ${recordStatuses.join(', ')}`);
   }
   return status;
 }
 
 function readCursor([value]: readonly string[]): string | undefined {
-  if (value !== undefined && !idPattern.test(value)) {
+  if (value !== undefined && !callIdPattern.test(value)) {
     throw badParameter('cursor', 'must be the one from the Link header of the page before');
   }
   return value;

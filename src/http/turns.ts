@@ -1,7 +1,8 @@
 import type { FunctionCall } from '../core/call.ts';
 import type { JsonObject } from '../core/json.ts';
+import { limits } from '../core/limits.ts';
 import type { SettledCall } from '../dispatch/ports.ts';
-import type { CallRecord } from '../dispatch/record.ts';
+import { type CallRecord, mayHaveExecuted } from '../dispatch/record.ts';
 import { dispatchTurn, isOurs, type Order, type PendingTurn, repeatedCallId } from '../dispatch/turn.ts';
 import type { Intent } from '../formats/format.ts';
 import { authenticate } from './authenticate.ts';
@@ -10,9 +11,8 @@ import { outputOf, readRender, unreadableBody } from './calls.ts';
 import type { Service } from './context.ts';
 import { readFormat } from './declarations.ts';
 import { type OnBegun, streamedAnswer } from './event-stream.ts';
-import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
+import { type Answer, type IncomingRequest, jsonAnswer, jsonTextAnswer } from './exchange.ts';
 import { logFailure, Problem } from './problem.ts';
-import { mayHaveExecuted } from './records.ts';
 import { choose, prefersEvents, readQuery, withJson } from './request.ts';
 import { isSettled, keep, readWait, unfinishedHeaders, type Wait, watchCaller, within } from './waiting.ts';
 
@@ -50,25 +50,52 @@ export async function postTurn(
       .filter(isLeft)
       .map(({ index, call }) => ({ index, call_id: call.callId, name: call.name }));
     const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, format, render);
-    const whole = (settled: readonly SettledCall[]): JsonObject => ({
-      append: settled.map(itemOf),
+    const factsOf = (settled: readonly SettledCall[]): JsonObject => ({
       calls: settled.map(settledMember),
       left,
     });
     const headers = { 'callgate-revision': revision };
     const begin = (onBegun?: OnBegun): PendingTurn =>
       dispatchTurn(calls, order, caller, service.dispatch, onBegun);
-    if (isStream) return streamedAnswer({ begin, item: itemOf, whole }, headers, requestId, service);
+    if (isStream) {
+      const whole = (settled: readonly SettledCall[]): JsonObject => ({
+        append: settled.map(itemOf),
+        ...factsOf(settled),
+      });
+      const bytesMax = limits.turnOutputBytesMax;
+      return streamedAnswer({ begin, item: itemOf, whole, bytesMax }, headers, requestId, service);
+    }
 
     const turn = begin();
     const standings = await waitFor(turn, calls.length, order, wait, request, service);
     if (standings.every((standing) => standing !== undefined && isSettled(standing))) {
-      return jsonAnswer(whole(standings), requestId, 200, headers);
+      const facts = JSON.stringify(factsOf(standings));
+      const text = `{"append":${outputsText(standings, itemOf)},${facts.slice(1)}`;
+      return jsonTextAnswer(text, requestId, 200, headers);
     }
     logFailure(turn.settled, requestId, service.log);
     const members = calls.map((call, index) => memberOf(call, standings[index]));
     return jsonAnswer({ calls: members, left }, requestId, 202, { ...headers, ...unfinishedHeaders(wait) });
   });
+}
+
+/** The outputs as a JSON array, written one by one so that no more than the limit is ever in memory. */
+function outputsText(settled: readonly SettledCall[], itemOf: (settled: SettledCall) => JsonObject): string {
+  const bytesMax = limits.turnOutputBytesMax;
+  const texts: string[] = [];
+  let bytes = 0;
+  for (const each of settled) {
+    const text = JSON.stringify(itemOf(each));
+    bytes += Buffer.byteLength(text);
+    if (bytes <= bytesMax) texts.push(text);
+    else texts.length = 0;
+  }
+  if (bytes <= bytesMax) return `[${texts.join(',')}]`;
+  throw new Problem(
+    'payload_too_large',
+    `the calls have run, but the outputs of this turn are ${bytes} bytes together, more than ${bytesMax}: ` +
+      'post its calls one by one, or in smaller turns; nothing is lost, each is on record',
+  );
 }
 
 /** The ends of all calls, or where each stands when the caller's patience is over. */

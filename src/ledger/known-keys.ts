@@ -20,9 +20,18 @@ export function tagOf(key: string): number {
  * page of its own for each call. Two keys may share a tag; the row tells which it is.
  */
 export class KnownKeys {
-  readonly #segments: Segment[] = Array.from({ length: segmentCount }, () => new Segment());
+  readonly #segments: readonly Segment[];
   #latest = 0;
   #size = 0;
+
+  /** @param expected how many keys there will be at least, so that none is put in its place twice */
+  constructor(expected = 0) {
+    // The segments are not equally full: most have room for a tenth more than their share.
+    const share = (expected / segmentCount) * 1.1;
+    let slots = slotsAtFirst;
+    while (slots * loadMax < share) slots *= 2;
+    this.#segments = Array.from({ length: segmentCount }, () => new Segment(slots));
+  }
 
   get size(): number {
     return this.#size;
@@ -71,9 +80,14 @@ const low = (row: number): number => row % 4_294_967_296;
 
 /** A hash table with open addresses. Segments are small, so that no single growth holds the event loop. */
 class Segment {
-  #tags = new Uint32Array(slotsAtFirst);
-  #rows = new Uint32Array(slotsAtFirst);
+  #tags: Uint32Array;
+  #rows: Uint32Array;
   #used = 0;
+
+  constructor(slots: number) {
+    this.#tags = new Uint32Array(slots);
+    this.#rows = new Uint32Array(slots);
+  }
 
   add(tag: number, row: number): void {
     if (this.#used >= this.#rows.length * loadMax) this.#grow();

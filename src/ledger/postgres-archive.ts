@@ -1,11 +1,10 @@
-import { Connections, type Statement } from './postgres-connections.ts';
+import { type ConnectionPool, Connections, type Statement } from './postgres-connections.ts';
 import { describeFailure, isRefusal, unavailable } from './postgres-errors.ts';
-import { type RecordRow, recordColumns, recordFromRow } from './postgres-rows.ts';
+import { isBefore, type RecordRow, recordColumns, recordFromRow } from './postgres-rows.ts';
 import { checkSchemaVersion, readSchemaVersion, schemaVersion } from './postgres-schema.ts';
 import { operatorsWord } from './row.ts';
 import { type LedgerArchive, LedgerRefused } from './settings.ts';
 
-const statementMaxMs = 4_500;
 const closeMaxMs = 2_000;
 
 /** `$1`: status, or null for any; `$2`: older than this id, or null; `$3`: how many. */
@@ -13,7 +12,7 @@ const listStatement: Statement = {
   name: 'callgate_archive_list',
   text: `
     SELECT ${recordColumns} FROM callgate.calls c
-    WHERE ($1::text IS NULL OR c.status = $1) AND ($2::text IS NULL OR c.id < $2)
+    WHERE ($1::text IS NULL OR c.status = $1) AND ${isBefore}
     ORDER BY c.id DESC LIMIT $3`,
 };
 
@@ -41,8 +40,15 @@ export async function openPostgresArchive(
   nowMs: () => number = Date.now,
 ): Promise<LedgerArchive> {
   const connections = connectionsTo(url);
+  const pool = connections.pool({
+    connectionsMax: 2,
+    waitingMax: 100,
+    refusal: 'too many operations at once',
+    statementMaxMs: 4_000,
+    givesUp: 'one',
+  });
   try {
-    const version = await connections.withClient(statementMaxMs, readSchemaVersion);
+    const version = await pool.withClient(readSchemaVersion);
     checkSchemaVersion(version);
     if (version < schemaVersion) {
       throw new LedgerRefused(
@@ -56,7 +62,7 @@ export async function openPostgresArchive(
     if (error instanceof LedgerRefused) throw error;
     throw isRefusal(error) ? new LedgerRefused(describeFailure(error), { cause: error }) : unavailable(error);
   }
-  return new PostgresArchive(connections, nowMs);
+  return new PostgresArchive(pool, nowMs);
 }
 
 /** @throws LedgerRefused where the URL cannot be read */
@@ -69,11 +75,11 @@ export function connectionsTo(url: string): Connections {
 }
 
 class PostgresArchive implements LedgerArchive {
-  readonly #connections: Connections;
+  readonly #pool: ConnectionPool;
   readonly #nowMs: () => number;
 
-  constructor(connections: Connections, nowMs: () => number) {
-    this.#connections = connections;
+  constructor(pool: ConnectionPool, nowMs: () => number) {
+    this.#pool = pool;
     this.#nowMs = nowMs;
   }
 
@@ -93,15 +99,21 @@ class PostgresArchive implements LedgerArchive {
     return row === undefined ? undefined : recordFromRow(row);
   }
 
-  async settle(id: string, status: 'succeeded' | 'failed', note: string): Promise<boolean> {
+  async settle(
+    id: string,
+    status: 'succeeded' | 'failed',
+    note: string,
+    user: string,
+  ): ReturnType<LedgerArchive['settle']> {
     if (id.includes('\0')) return false;
-    const outcome = JSON.stringify(operatorsWord(status, note));
-    const rows = await this.#query(settleStatement, [id, status, outcome, this.#nowMs()]);
+    const atMs = this.#nowMs();
+    const outcome = JSON.stringify(operatorsWord(status, note, { user, atMs }));
+    const rows = await this.#query(settleStatement, [id, status, outcome, atMs]);
     return rows.length > 0;
   }
 
   close(): Promise<void> {
-    return this.#connections.close(closeMaxMs);
+    return this.#pool.close(closeMaxMs);
   }
 
   async #query<Row extends readonly unknown[]>(
@@ -109,7 +121,7 @@ class PostgresArchive implements LedgerArchive {
     parameters: readonly unknown[],
   ): Promise<readonly Row[]> {
     try {
-      return (await this.#connections.query<Row>(statement, parameters, statementMaxMs)).rows;
+      return await this.#pool.query<Row>(statement, parameters);
     } catch (error) {
       throw unavailable(error);
     }

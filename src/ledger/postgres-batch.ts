@@ -17,6 +17,9 @@ export interface BatchOptions<Input, Output> {
   readonly bytesOf?: (input: Input) => number;
 }
 
+/** What is done to the batches of all kinds alike. */
+export type AnyBatcher = Pick<Batcher<unknown, unknown>, 'hold' | 'release' | 'rejectWaiting' | 'idle'>;
+
 /** Statements of one kind on their way at once: while they run, the next batch gathers by itself. */
 const inFlightMax = 2;
 const batchOpsMax = 512;

@@ -5,6 +5,8 @@ import { LedgerUnavailable } from '../dispatch/ports.ts';
 export const sqlStates = {
   /** The server, or one of its connections, is being ended by its operator. */
   adminShutdown: '57P01',
+  /** Another process of the server has crashed, and all connections end with it. */
+  crashShutdown: '57P02',
   /** The server is starting up or recovering. */
   cannotConnectNow: '57P03',
   /** Our own statement time-out, or an operator's cancel. */
@@ -25,11 +27,18 @@ const valueClasses: ReadonlySet<string> = new Set(['22', '23', '54']);
 
 const meanings: ReadonlyMap<string, string> = new Map([
   [sqlStates.adminShutdown, 'the database is shutting down'],
+  [sqlStates.crashShutdown, 'the database has crashed and starts again'],
   [sqlStates.cannotConnectNow, 'the database is starting up'],
   [sqlStates.queryCanceled, 'the database took too long'],
   [sqlStates.tooManyConnections, 'the database has no connection left'],
   [sqlStates.diskFull, 'the disk of the database is full'],
   [sqlStates.readOnlyTransaction, 'the database is read-only'],
+]);
+
+const endingConnections: ReadonlySet<string> = new Set([
+  sqlStates.adminShutdown,
+  sqlStates.crashShutdown,
+  sqlStates.cannotConnectNow,
 ]);
 
 const refusing: ReadonlySet<string> = new Set([
@@ -60,10 +69,8 @@ export const isConnectionFailure = (error: unknown): boolean => {
   const code = codeOf(error);
   // Errors of the driver itself have no code; those of Node have one that is no SQLSTATE.
   return (
-    !(error instanceof DatabaseSilent) &&
-    (!(error instanceof DatabaseError) ||
-      code === sqlStates.adminShutdown ||
-      code === sqlStates.cannotConnectNow)
+    !(error instanceof DatabaseSilent || error instanceof LedgerUnavailable) &&
+    (!(error instanceof DatabaseError) || endingConnections.has(code ?? ''))
   );
 };
 

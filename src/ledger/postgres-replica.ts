@@ -32,8 +32,8 @@ const answerMaxMs = 3_000;
 const stopMaxMs = 1_000;
 const gapMinMs = 100;
 const gapMaxMs = 2_000;
-/** Numbers under which this process may still hold calls. */
-const numbersMax = 16;
+/** Numbers under which this process may still hold calls: one more for each lease that it has lost. */
+const numbersMax = 256;
 
 interface Lease {
   readonly number: string;

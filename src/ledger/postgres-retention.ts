@@ -1,9 +1,10 @@
 import type { PoolClient } from 'pg';
-import type { Connections } from './postgres-connections.ts';
+import type { ConnectionPool } from './postgres-connections.ts';
+import { statusesWithoutTombstone } from './row.ts';
 import type { LedgerDeps, LedgerSettings } from './settings.ts';
 
 interface RetentionOptions {
-  readonly connections: Connections;
+  readonly pool: ConnectionPool;
   readonly settings: LedgerSettings;
   readonly deps: Pick<LedgerDeps, 'nowMs'>;
 }
@@ -12,7 +13,6 @@ interface RetentionOptions {
 const sliceRows = 500;
 /** Rows that one statement counts. */
 const countedRows = 10_000;
-const sliceMaxMs = 4_500;
 /** Between two rounds, as a multiple of what the last one took. */
 const gapShare = 20;
 
@@ -36,13 +36,13 @@ type Shelf = 'read' | 'write';
  * two rounds there may be more than they say, by as much as is written meanwhile.
  */
 export class Retention {
-  readonly #connections: Connections;
+  readonly #pool: ConnectionPool;
   readonly #settings: LedgerSettings;
   readonly #nowMs: () => number;
   #tookMs = 0;
 
-  constructor({ connections, settings, deps }: RetentionOptions) {
-    this.#connections = connections;
+  constructor({ pool, settings, deps }: RetentionOptions) {
+    this.#pool = pool;
     this.#settings = settings;
     this.#nowMs = deps.nowMs;
   }
@@ -70,7 +70,7 @@ export class Retention {
   }
 
   async #isDue(gapMs: number): Promise<boolean> {
-    return this.#connections.withClient(sliceMaxMs, async (client) => {
+    return this.#pool.withClient(async (client) => {
       const { rowCount } = await client.query(
         `UPDATE callgate.retention SET began_at = now()
          WHERE began_at <= now() - $1 * interval '1 millisecond'`,
@@ -239,7 +239,7 @@ export class Retention {
   // The lock is taken anew for each slice, so that none is ever left behind. Between two slices of one replica
   // another may do some: each of them stands for itself.
   #slice(run: (client: PoolClient) => Promise<boolean>): Promise<boolean> {
-    return this.#connections.withClient(sliceMaxMs, async (client) => {
+    return this.#pool.withClient(async (client) => {
       await client.query('BEGIN');
       const { rows } = await client.query<{ is_free: boolean }>(
         "SELECT pg_try_advisory_xact_lock(hashtextextended('callgate.retention', 0)) AS is_free",
@@ -255,10 +255,10 @@ export class Retention {
 // What cannot have had an effect may be run anew, so nothing has to be remembered of it.
 async function dropResults(client: PoolClient, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return;
-  await client.query(
-    `DELETE FROM callgate.calls WHERE key = ANY($1::text[]) AND status IN ('rejected', 'not_sent')`,
-    [keys],
-  );
+  await client.query('DELETE FROM callgate.calls WHERE key = ANY($1::text[]) AND status = ANY($2::text[])', [
+    keys,
+    statusesWithoutTombstone,
+  ]);
   await client.query(
     `UPDATE callgate.calls SET outcome = NULL, result_bytes = 0, shelf = 'tombstone' WHERE key = ANY($1::text[])`,
     [keys],

@@ -1,10 +1,20 @@
 import type { Outcome } from '../core/outcome.ts';
-import type { CallRecord, RecordedCall, RecordedTool, RecordStatus } from '../dispatch/record.ts';
+import {
+  type CallRecord,
+  isFinal,
+  type RecordedCall,
+  type RecordedTool,
+  type RecordStatus,
+} from '../dispatch/record.ts';
+import { toolFromText, toolText } from './row.ts';
 
 /** The columns of `callgate.calls` that make a record, in the order that `recordFromRow` takes them. */
 export const recordColumns =
   'c.key, c.id, c.fingerprint, c.actor, c.run, c.turn, c.call_id, c.name, c.tool, c.created_at_ms, ' +
   'c.status, c.attempt, c.attempts, c.updated_at_ms, c.outcome';
+
+/** Whether a record is older than the id `$2`, or that is null: no id sorts after "~". An OR would keep indexes out. */
+export const isBefore = "c.id < coalesce($2, '~')";
 
 /** A row of `recordColumns`. */
 export type RecordRow = readonly [
@@ -38,14 +48,14 @@ export function recordFromRow(row: RecordRow): CallRecord {
     turn: turn === null ? undefined : decodeText(turn),
     callId: decodeText(callId),
     name: decodeText(name),
-    tool: tool === null ? undefined : decodeTool(tool),
+    tool: tool === null ? undefined : toolFromText(tool),
     createdAtMs,
     status,
     attempt,
     attempts,
     updatedAtMs,
     outcome: outcome === null ? undefined : (JSON.parse(outcome) as Outcome),
-    isExpired: outcome === null && status !== 'received' && status !== 'started',
+    isExpired: outcome === null && isFinal(status),
   };
 }
 
@@ -60,24 +70,15 @@ const toolTexts = new WeakMap<RecordedTool, string>();
 function encodeTool(tool: RecordedTool): string {
   let text = toolTexts.get(tool);
   if (text === undefined) {
-    const { name, target, isRepeatable, render } = tool;
-    text = JSON.stringify([name, target.alias, target.tool, target.class, isRepeatable, render ?? null]);
+    text = toolText(tool);
     toolTexts.set(tool, text);
   }
   return text;
 }
 
-function decodeTool(json: string): RecordedTool {
-  const [name, alias, tool, toolClass, isRepeatable, render] = JSON.parse(json) as [
-    string,
-    string,
-    string,
-    'read' | 'write',
-    boolean,
-    'envelope' | 'text' | null,
-  ];
-  return { name, target: { alias, tool, class: toolClass }, isRepeatable, render: render ?? undefined };
-}
+/** Replicas that lock the same rows lock them in the same order. */
+export const byKey = <Input>(inputs: readonly Input[], keyOf: (input: Input) => string): readonly Input[] =>
+  inputs.length < 2 ? inputs : [...inputs].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
 
 /** One parameter of a statement over many rows: a column in PostgreSQL's array syntax. */
 export function arrayOf<Item>(items: readonly Item[], value: (item: Item) => string | undefined): string {

@@ -1,5 +1,5 @@
 import type { Statement } from './postgres-connections.ts';
-import { recordColumns } from './postgres-rows.ts';
+import { isBefore, recordColumns } from './postgres-rows.ts';
 import { schemaVersion } from './postgres-schema.ts';
 
 // A newer callgate has changed what records mean: this one begins nothing more.
@@ -105,7 +105,8 @@ export const recordStatement: Statement = {
     ON CONFLICT (key) DO UPDATE SET ${takeOver},
       attempt = CASE WHEN c.owner IS NULL THEN c.attempt + 1 ELSE c.attempt END,
       attempts = c.attempts + EXCLUDED.attempts
-    WHERE (c.owner IS NOT NULL AND c.id = EXCLUDED.id) OR ${mayBeTakenOver}`,
+    WHERE (c.owner IS NOT NULL AND c.id = EXCLUDED.id AND c.is_read AND c.fingerprint = EXCLUDED.fingerprint)
+      OR ${mayBeTakenOver}`,
 };
 
 /** `$1`: our number; `$2`: an actor. Why nothing may be claimed. */
@@ -125,12 +126,24 @@ export const getStatement: Statement = {
     WHERE c.actor_hash = hashtextextended($1, 0) AND c.id = $2 AND c.actor = $1`,
 };
 
-/** `$1`: actor; `$2`: older than this id; `$3` to `$6`: call_id, run, turn, status, or null for any; `$7`: how many. */
+/** `$1`: actor; `$2`: older than this id, or null; `$3`: how many records to look at. Where that many end. */
+export const listEndStatement: Statement = {
+  name: 'callgate_list_end',
+  text: `
+    SELECT c.id FROM callgate.calls c
+    WHERE c.actor_hash = hashtextextended($1, 0) AND ${isBefore}
+    ORDER BY c.actor_hash DESC, c.id DESC OFFSET $3::integer - 1 LIMIT 1`,
+};
+
+/**
+ * `$1`: actor; `$2`: older than this id; `$3` to `$6`: call_id, run, turn, status, or null for any; `$7`: how many;
+ * `$8`: no older than this id, or null.
+ */
 export const listStatement: Statement = {
   name: 'callgate_list',
   text: `
     SELECT ${recordColumns} FROM callgate.calls c
-    WHERE c.actor_hash = hashtextextended($1, 0) AND c.actor = $1 AND ($2::text IS NULL OR c.id < $2)
+    WHERE c.actor_hash = hashtextextended($1, 0) AND c.actor = $1 AND ${isBefore} AND c.id >= coalesce($8, '')
       AND ($3::text IS NULL OR c.call_id = $3) AND ($4::text IS NULL OR c.run = $4)
       AND ($5::text IS NULL OR c.turn = $5) AND ($6::text IS NULL OR c.status = $6)
     ORDER BY c.actor_hash DESC, c.id DESC LIMIT $7`,
@@ -155,14 +168,17 @@ const interrupt = (startedStatus: string, startedOutcome: string): string => `
   result_bytes = octet_length(CASE c.status WHEN 'received' THEN $1 ELSE ${startedOutcome} END),
   owner = NULL, shelf = ${shelfOf('c.is_read', "''")}`;
 
-/** `$1`: outcome of what was not sent; `$2`: of what may have been; `$3`: when; `$4`: how many at most. */
+/**
+ * `$1`: outcome of what was not sent; `$2`: of what may have been; `$3`: when; `$4`: how many at most; `$5`: our
+ * numbers. What is ours we know more about than a lease tells.
+ */
 export const sweepStatement: Statement = {
   name: 'callgate_sweep',
   text: `
     UPDATE callgate.calls c SET ${interrupt("'unknown'", '$2')}, updated_at_ms = $3
     WHERE c.key IN (
       SELECT o.key FROM callgate.calls o
-      WHERE o.owner IS NOT NULL
+      WHERE o.owner IS NOT NULL AND o.owner <> ALL($5::bigint[])
         AND NOT EXISTS (SELECT FROM callgate.replicas r WHERE r.number = o.owner AND r.lease_until > now())
       LIMIT $4 FOR UPDATE SKIP LOCKED)
       AND c.owner IS NOT NULL
@@ -182,7 +198,7 @@ export const forgetReplicasStatement: Statement = {
 export const ownCallsStatement: Statement = {
   name: 'callgate_own_calls',
   text: `
-    SELECT c.key, c.id, c.attempt FROM callgate.calls c
+    SELECT c.key, c.id, c.attempt, c.updated_at_ms FROM callgate.calls c
     WHERE c.owner IS NOT NULL AND c.owner = ANY($1::bigint[]) LIMIT $2`,
 };
 

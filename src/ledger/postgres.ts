@@ -1,22 +1,24 @@
-import { type ClaimResult, LedgerUnavailable, type RecordQuery } from '../dispatch/ports.ts';
+import { type ClaimResult, LedgerUnavailable, type RecordList, type RecordQuery } from '../dispatch/ports.ts';
 import type { CallEnd, CallRecord, Claim, RecordedCall } from '../dispatch/record.ts';
 import { Alarm } from './postgres-alarm.ts';
 import { connectionsTo } from './postgres-archive.ts';
-import { Batcher } from './postgres-batch.ts';
-import { type Connections, type Statement, within } from './postgres-connections.ts';
+import { type AnyBatcher, Batcher } from './postgres-batch.ts';
 import {
-  describeFailure,
-  isConflict,
-  isConnectionFailure,
-  isInDoubt,
-  isRefusal,
-  isValueFault,
-  unavailable,
-} from './postgres-errors.ts';
+  ask,
+  type ConnectionPool,
+  type Connections,
+  type PoolOptions,
+  type Statement,
+  within,
+} from './postgres-connections.ts';
+import { describeFailure, isInDoubt, isRefusal, unavailable } from './postgres-errors.ts';
+import { Health } from './postgres-health.ts';
+import { Recovery } from './postgres-recovery.ts';
 import { defaultTimings, type PostgresTimings, Replica } from './postgres-replica.ts';
 import { Retention } from './postgres-retention.ts';
 import {
   arrayOf,
+  byKey,
   callParameters,
   encodeText,
   jsonArrayOf,
@@ -27,35 +29,29 @@ import {
 import {
   claimStatement,
   findStatement,
-  forgetReplicasStatement,
   getStatement,
-  interruptOwnStatement,
+  listEndStatement,
   listStatement,
   obstacleStatement,
-  ownCallsStatement,
   recordStatement,
   requestCancelStatement,
   settledBeforeStatement,
   settleStatement,
   startStatement,
-  sweepStatement,
 } from './postgres-statements.ts';
-import { interrupted, mayBeTakenOver } from './row.ts';
-import { type LedgerDeps, LedgerRefused, type LedgerSettings, type OpenLedger } from './settings.ts';
+import { mayBeTakenOver } from './row.ts';
+import {
+  type LedgerDeps,
+  LedgerRefused,
+  type LedgerSettings,
+  type OpenLedger,
+  quotaRetryMs,
+} from './settings.ts';
 
 export { openPostgresArchive } from './postgres-archive.ts';
 
-/** A statement outside of a batch. */
-const statementMaxMs = 4_500;
-/** How long operations wait for the answer whether a lost connection was all that was lost. */
-const suspicionMaxMs = 1_000;
-/** After a failure that a heartbeat does not see (a full disk), until a call may try again. */
-const failFastMs = 2_000;
-/** What an actor with a full part of the ledger is told to wait. */
-const quotaRetryMs = 60_000;
-const sweepRowsMax = 500;
-const ownRowsMax = 20_000;
-const doubtfulMax = 20_000;
+/** Records that one list looks at. */
+const listedMax = 10_000;
 const closeMaxMs = 5_000;
 /** A claim that meets a record which then gives way is tried again so often. */
 const claimTriesMax = 3;
@@ -64,9 +60,6 @@ interface ClaimInput {
   readonly call: RecordedCall;
   readonly status: 'received' | 'started';
 }
-
-/** What is done to the batches of all kinds alike. */
-type AnyBatcher = Pick<Batcher<unknown, unknown>, 'hold' | 'release' | 'rejectWaiting' | 'idle'>;
 
 const bytesOfEnd = ({ outcome }: { readonly outcome: string }): number => 1_000 + 2 * outcome.length;
 
@@ -101,10 +94,17 @@ export async function openPostgres(
 /** Several processes on one database; see `openPostgres`. */
 export class PostgresLedger implements OpenLedger {
   readonly #connections: Connections;
+  /** As many as there may be batches on their way. */
+  readonly #batches: ConnectionPool;
+  readonly #lists: ConnectionPool;
+  readonly #lookups: ConnectionPool;
+  readonly #upkeep: ConnectionPool;
   readonly #deps: LedgerDeps;
   readonly #timings: PostgresTimings;
   readonly #replica: Replica;
   readonly #retention: Retention;
+  readonly #recovery: Recovery;
+  readonly #health: Health;
 
   readonly #finding: Batcher<string, CallRecord | undefined>;
   readonly #claiming: Batcher<ClaimInput, ClaimResult>;
@@ -115,16 +115,8 @@ export class PostgresLedger implements OpenLedger {
 
   /** The last write under each key that has not come back; whatever has the same key waits for it. */
   readonly #writing = new Map<string, Promise<unknown>>();
-  /** Keys of claims that failed and may have been written all the same. Nothing was sent for them. */
-  readonly #doubtful = new Set<string>();
   /** Ends whose statement may have been done although no answer came. Whoever tries again brings the same object. */
   readonly #endsInDoubt = new WeakSet<CallEnd>();
-  /** Own calls that nobody in this process held at the last look, by their ids. */
-  #orphans = new Map<string, number>();
-
-  #fault: string | undefined = 'the database has not answered yet';
-  #failFastUntilMs = 0;
-  #suspicion: NodeJS.Timeout | undefined;
   readonly #closing = new AbortController();
   readonly #sweepAlarm = new Alarm();
   readonly #retentionAlarm = new Alarm();
@@ -137,18 +129,12 @@ export class PostgresLedger implements OpenLedger {
     timings: PostgresTimings,
   ) {
     this.#connections = connections;
+    this.#batches = connections.pool(pools.batches);
+    this.#lists = connections.pool(pools.lists);
+    this.#lookups = connections.pool(pools.lookups);
+    this.#upkeep = connections.pool(pools.upkeep);
     this.#deps = deps;
     this.#timings = timings;
-    this.#replica = new Replica({
-      connections,
-      timings,
-      onUsable: () => this.#usable(),
-      onUnusable: (error) => this.#unusable(describeFailure(error)),
-      onCancelRequested: (id) => {
-        if (deps.isHeld(id)) deps.onCancelRequested(id);
-      },
-    });
-    this.#retention = new Retention({ connections, settings, deps });
 
     this.#finding = new Batcher({ run: (keys, leftMs) => this.#findAll(keys, leftMs), bytesOf: () => 100 });
     this.#claiming = new Batcher({ run: (claims, leftMs) => this.#claimAll(claims, leftMs) });
@@ -165,6 +151,30 @@ export class PostgresLedger implements OpenLedger {
       bytesOf: bytesOfEnd,
     });
     this.#batchers = [this.#finding, this.#claiming, this.#starting, this.#settling, this.#recording];
+
+    this.#health = new Health({
+      log: deps.log,
+      batchers: this.#batchers,
+      probe: () => this.#replica.probe(),
+    });
+    this.#replica = new Replica({
+      connections,
+      timings,
+      onUsable: () => {
+        if (this.#health.usable() && this.#recovery.hasDoubts) this.#sweepAlarm.ring();
+      },
+      onUnusable: (error) => this.#health.unusable(describeFailure(error)),
+      onCancelRequested: (id) => {
+        if (deps.isHeld(id)) deps.onCancelRequested(id);
+      },
+    });
+    this.#retention = new Retention({ pool: this.#upkeep, settings, deps });
+    this.#recovery = new Recovery({
+      deps,
+      query: (statement, parameters) => this.#query(this.#upkeep, statement, parameters),
+      numbers: () => this.#replica.numbers,
+      inOrder: (key, write) => this.#inOrder(key, write),
+    });
   }
 
   async open(): Promise<void> {
@@ -179,7 +189,7 @@ export class PostgresLedger implements OpenLedger {
       }
     }
     this.#background = Promise.all([
-      this.#inBackground(this.#sweepAlarm, this.#timings.sweepMs, () => this.#sweep()),
+      this.#inBackground(this.#sweepAlarm, this.#timings.sweepMs, () => this.#recovery.round()),
       this.#inBackground(this.#retentionAlarm, this.#timings.retentionMs, () =>
         this.#retention.roundIfDue(0.9 * this.#timings.retentionMs, this.#closing.signal),
       ),
@@ -188,12 +198,12 @@ export class PostgresLedger implements OpenLedger {
 
   /** One round of all that happens in the background anyway; false where another replica is at it. */
   async maintain(): Promise<boolean> {
-    await this.#sweep();
+    await this.#recovery.round();
     return this.#retention.round(this.#closing.signal);
   }
 
   fault(): string | undefined {
-    if (this.#fault !== undefined) return this.#fault;
+    if (this.#health.fault !== undefined) return this.#health.fault;
     return this.#replica.number === undefined ? leaseLost : undefined;
   }
 
@@ -223,136 +233,66 @@ export class PostgresLedger implements OpenLedger {
 
   async get(actor: string, id: string): Promise<CallRecord | undefined> {
     if (!isStorable(id)) return undefined;
-    const [row] = await this.#query<RecordRow>(getStatement, [actor, id]);
+    const [row] = await this.#query<RecordRow>(this.#lookups, getStatement, [actor, id]);
     return row === undefined ? undefined : recordFromRow(row);
   }
 
-  async list({
-    actor,
-    callId,
-    run,
-    turn,
-    status,
-    before,
-    limit,
-  }: RecordQuery): Promise<readonly CallRecord[]> {
+  async list({ actor, callId, run, turn, status, before, limit }: RecordQuery): Promise<RecordList> {
     if (before !== undefined && !isStorable(before)) return [];
     const text = (value: string | undefined): string | null =>
       value === undefined ? null : encodeText(value);
-    const rows = await this.#query<RecordRow>(listStatement, [
-      actor,
-      before ?? null,
-      text(callId),
-      text(run),
-      text(turn),
-      status ?? null,
-      limit,
-    ]);
-    return rows.map(recordFromRow);
+    const filters = [text(callId), text(run), text(turn), status ?? null];
+    const range = [actor, before ?? null];
+    return this.#asking(() =>
+      this.#lists.withClient(async (client) => {
+        // No index serves the filters, so a list looks at so many records and no more.
+        const [end] = filters.every((filter) => filter === null)
+          ? []
+          : await ask<readonly [id: string]>(client, listEndStatement, [...range, listedMax]);
+        const values = [...range, ...filters, limit, end?.[0] ?? null];
+        const records = (await ask<RecordRow>(client, listStatement, values)).map(recordFromRow);
+        if (end === undefined || records.length === limit) return records;
+        return Object.assign(records, { resumeBefore: end[0] });
+      }),
+    );
   }
 
   async requestCancel({ key, id }: CallRecord): Promise<void> {
-    await this.#query(requestCancelStatement, [key, id]);
+    await this.#query(this.#lookups, requestCancelStatement, [key, id]);
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
+    this.#health.close();
     this.#sweepAlarm.ring();
     this.#retentionAlarm.ring();
     await Promise.all([this.#replica.stop(), this.#background]);
     try {
-      if (this.#fault === undefined) await this.#giveUp();
+      if (this.#health.fault === undefined) await this.#giveUp();
     } catch (error) {
       // The lease runs out by itself then, and another replica ends what is left.
       this.#deps.log.warn('ledger.close_failed', { reason: describeFailure(error) });
     }
-    const graceMs = this.#fault === undefined ? closeMaxMs : 0;
-    this.#unusable('the ledger is closed');
+    const graceMs = this.#health.fault === undefined ? closeMaxMs : 0;
+    this.#health.unusable('the ledger is closed');
     await this.#connections.close(graceMs);
   }
 
   async #giveUp(): Promise<void> {
     await within(Promise.all(this.#batchers.map((batcher) => batcher.idle())), closeMaxMs);
-    for (;;) {
-      const own = await this.#ownCalls();
-      if (own.length === 0) break;
-      await this.#interruptOwn(own, false);
-    }
+    await this.#recovery.giveUp();
     await this.#replica.resign();
   }
 
   async #inBackground(alarm: Alarm, gapMs: number, run: () => Promise<unknown>): Promise<void> {
     while (!this.#closing.signal.aborted) {
       try {
-        if (this.#fault === undefined) await run();
+        if (this.#health.fault === undefined) await run();
       } catch (error) {
         this.#deps.log.warn('ledger.maintenance_failed', { reason: describeFailure(error) });
       }
       await alarm.sleep(gapMs);
     }
-  }
-
-  // Ends the calls of replicas whose lease has run out, and those that this process has lost itself.
-  async #sweep(): Promise<void> {
-    let swept = 0;
-    for (let count = sweepRowsMax; count === sweepRowsMax; swept += count) {
-      const rows = await this.#query(sweepStatement, [notSent, unknown, this.#deps.nowMs(), sweepRowsMax]);
-      count = rows.length;
-    }
-    if (swept > 0) this.#deps.log.warn('ledger.calls_interrupted', { calls: swept });
-    await this.#query(forgetReplicasStatement, []);
-    await this.#endLost();
-  }
-
-  async #endLost(): Promise<void> {
-    const doubtful = [...this.#doubtful];
-    const own = await this.#ownCalls();
-    const keys = new Set(own.map(({ key }) => key));
-    const lost: OwnCall[] = [];
-    const orphans = new Map<string, number>();
-    for (const call of own) {
-      if (this.#doubtful.has(call.key)) await this.#withdraw(call);
-      else if (!this.#deps.isHeld(call.id)) {
-        // Not at first sight: a claim may have been written that this process has yet to hear of.
-        if (this.#orphans.get(call.id) === call.attempt) lost.push(call);
-        else orphans.set(call.id, call.attempt);
-      }
-    }
-    this.#orphans = orphans;
-    for (const key of doubtful) if (!keys.has(key)) this.#doubtful.delete(key);
-    if (lost.length === 0) return;
-    await this.#interruptOwn(lost, false);
-    this.#deps.log.warn('ledger.calls_interrupted', { calls: lost.length });
-  }
-
-  // A claim that failed here was written all the same. It waits for a newer claim of the same key, which may succeed.
-  #withdraw(call: OwnCall): Promise<void> {
-    return this.#inOrder(call.key, async () => {
-      if (!this.#doubtful.has(call.key)) return;
-      await this.#interruptOwn([call], true);
-      this.#doubtful.delete(call.key);
-    });
-  }
-
-  async #ownCalls(): Promise<readonly OwnCall[]> {
-    const rows = await this.#query<readonly [key: string, id: string, attempt: number]>(ownCallsStatement, [
-      `{${this.#replica.numbers.join(',')}}`,
-      ownRowsMax,
-    ]);
-    return rows.map(([key, id, attempt]) => ({ key, id, attempt }));
-  }
-
-  async #interruptOwn(calls: readonly OwnCall[], isCertainlyNotSent: boolean): Promise<void> {
-    const sorted = byKey(calls, ({ key }) => key);
-    await this.#query(interruptOwnStatement, [
-      notSent,
-      isCertainlyNotSent ? notSent : unknown,
-      this.#deps.nowMs(),
-      arrayOf(sorted, ({ key }) => key),
-      scalarArrayOf(sorted, ({ attempt }) => attempt),
-      `{${this.#replica.numbers.join(',')}}`,
-      isCertainlyNotSent ? 'not_sent' : 'unknown',
-    ]);
   }
 
   // Operations of one key happen in the order in which they were asked for, so that no statement meets a key twice and
@@ -369,9 +309,8 @@ export class PostgresLedger implements OpenLedger {
   }
 
   #add<Input, Output>(batcher: Batcher<Input, Output>, input: Input): Promise<Output> {
-    return this.#fault === undefined
-      ? batcher.add(input)
-      : Promise.reject(new LedgerUnavailable(this.#fault));
+    const { fault } = this.#health;
+    return fault === undefined ? batcher.add(input) : Promise.reject(new LedgerUnavailable(fault));
   }
 
   async #findAll(keys: readonly string[], leftMs: number): Promise<(CallRecord | undefined)[]> {
@@ -383,21 +322,34 @@ export class PostgresLedger implements OpenLedger {
 
   async #claimAll(inputs: readonly ClaimInput[], leftMs: number): Promise<readonly ClaimResult[]> {
     const results = new Map<string, ClaimResult>();
-    let open = byKey(inputs, ({ call }) => call.key);
-    const untilMs = performance.now() + leftMs;
-    for (let tries = 0; open.length > 0 && tries < claimTriesMax; tries += 1) {
-      const left = untilMs - performance.now();
-      for (const [key, result] of await this.#tryClaims(open, left)) results.set(key, result);
-      if (results.size === inputs.length) break;
-      open = open.filter(({ call }) => !results.has(call.key));
-      for (const [key, result] of await this.#explain(open, untilMs - performance.now()))
-        results.set(key, result);
-      open = open.filter(({ call }) => !results.has(call.key));
-    }
-    if (open.length > 0 && results.size < inputs.length) {
-      throw new LedgerUnavailable('the record of a call changes faster than it can be claimed');
+    try {
+      await this.#claimInto(results, inputs, leftMs);
+    } catch (error) {
+      // All of them fail together, also those that the database has given us.
+      const given = inputs.filter(({ call }) => results.get(call.key)?.kind === 'claimed');
+      this.#recovery.doubt(given.map(({ call }) => call));
+      throw error;
     }
     return inputs.map(({ call }) => results.get(call.key) as ClaimResult);
+  }
+
+  async #claimInto(
+    results: Map<string, ClaimResult>,
+    inputs: readonly ClaimInput[],
+    leftMs: number,
+  ): Promise<void> {
+    const untilMs = performance.now() + leftMs;
+    let open = byKey(inputs, ({ call }) => call.key);
+    const take = (some: readonly (readonly [string, ClaimResult])[]): void => {
+      for (const [key, result] of some) results.set(key, result);
+      open = open.filter(({ call }) => !results.has(call.key));
+    };
+    for (let tries = 0; tries < claimTriesMax; tries += 1) {
+      take(await this.#tryClaims(open, untilMs - performance.now()));
+      if (open.length > 0) take(await this.#explain(open, untilMs - performance.now()));
+      if (open.length === 0) return;
+    }
+    throw new LedgerUnavailable('the record of a call changes faster than it can be claimed');
   }
 
   async #tryClaims(
@@ -414,13 +366,12 @@ export class PostgresLedger implements OpenLedger {
     try {
       rows = await this.#batch(claimStatement, parameters, leftMs);
     } catch (error) {
-      if (isInDoubt(error)) this.#doubt(inputs);
+      if (isInDoubt(error)) this.#recovery.doubt(inputs.map(({ call }) => call));
       throw error;
     }
     const calls = new Map(inputs.map(({ call }) => [call.key, call]));
     return rows.map(([key, id, attempt, createdAtMs]) => {
       const call = calls.get(key) as RecordedCall;
-      if (this.#doubtful.size > 0) this.#doubtful.delete(key);
       const kept = call.id === id ? call : { ...call, id, createdAtMs };
       return [key, { kind: 'claimed', claim: { call: kept, attempt } }] as const;
     });
@@ -540,18 +491,22 @@ export class PostgresLedger implements OpenLedger {
     throw new LedgerUnavailable(leaseLost);
   }
 
-  #doubt(inputs: readonly ClaimInput[]): void {
-    for (const { call } of inputs) if (this.#doubtful.size < doubtfulMax) this.#doubtful.add(call.key);
-  }
-
-  async #query<Row extends readonly unknown[]>(
+  #query<Row extends readonly unknown[]>(
+    pool: ConnectionPool,
     statement: Statement,
     parameters: readonly unknown[],
   ): Promise<readonly Row[]> {
-    if (this.#fault !== undefined) throw new LedgerUnavailable(this.#fault);
+    return this.#asking(() => pool.query<Row>(statement, parameters));
+  }
+
+  // What is not part of a batch.
+  async #asking<Result>(run: () => Promise<Result>): Promise<Result> {
+    const { fault } = this.#health;
+    if (fault !== undefined) throw new LedgerUnavailable(fault);
     try {
-      return await this.#batch<Row>(statement, parameters, statementMaxMs);
+      return await run();
     } catch (error) {
+      this.#health.otherFailed(error);
       throw unavailable(error);
     }
   }
@@ -561,72 +516,49 @@ export class PostgresLedger implements OpenLedger {
     parameters: readonly unknown[],
     leftMs: number,
   ): Promise<readonly Row[]> {
-    const untilMs = performance.now() + leftMs;
-    for (let isSecond = false; ; isSecond = true) {
-      try {
-        const { rows } = await this.#connections.query<Row>(
-          statement,
-          parameters,
-          untilMs - performance.now(),
-        );
-        return rows;
-      } catch (error) {
-        // Two replicas at the same records: one of them has to go first.
-        if (isConflict(error) && !isSecond) continue;
-        this.#failed(error);
-        throw error;
-      }
+    try {
+      return await this.#batches.query<Row>(statement, parameters, leftMs);
+    } catch (error) {
+      this.#health.batchFailed(error);
+      throw error;
     }
-  }
-
-  #failed(error: unknown): void {
-    if (isValueFault(error) || isConflict(error)) return;
-    if (isConnectionFailure(error)) {
-      this.#suspect(error);
-      return;
-    }
-    this.#failFastUntilMs = performance.now() + failFastMs;
-    this.#unusable(describeFailure(error));
-  }
-
-  // One connection is lost, perhaps that one alone: the heartbeat finds out, and whatever was not sent waits for it.
-  #suspect(error: unknown): void {
-    if (this.#fault !== undefined || this.#suspicion !== undefined) return;
-    for (const batcher of this.#batchers) batcher.hold();
-    this.#suspicion = setTimeout(() => this.#unusable(describeFailure(error)), suspicionMaxMs);
-    this.#replica.probe();
-  }
-
-  #usable(): void {
-    if (this.#closing.signal.aborted || performance.now() < this.#failFastUntilMs) return;
-    clearTimeout(this.#suspicion);
-    this.#suspicion = undefined;
-    if (this.#fault !== undefined) this.#deps.log.info('ledger.available', {});
-    this.#fault = undefined;
-    if (this.#doubtful.size > 0) this.#sweepAlarm.ring();
-    for (const batcher of this.#batchers) batcher.release();
-  }
-
-  #unusable(reason: string): void {
-    clearTimeout(this.#suspicion);
-    this.#suspicion = undefined;
-    if (this.#fault !== reason && !this.#closing.signal.aborted) {
-      this.#deps.log.warn('ledger.unavailable', { reason });
-    }
-    this.#fault = reason;
-    for (const batcher of this.#batchers) batcher.rejectWaiting(new LedgerUnavailable(reason));
   }
 }
 
-/** A call that stands in the ledger as one of ours. */
-interface OwnCall {
-  readonly key: string;
-  readonly id: string;
-  readonly attempt: number;
-}
-
-const notSent = JSON.stringify(interrupted('received'));
-const unknown = JSON.stringify(interrupted('started'));
+/**
+ * Whoever reads may be as slow as they are many, and whoever cancels may wait for a row. None of them takes the
+ * connections of the batches.
+ */
+const pools = {
+  batches: {
+    connectionsMax: 10,
+    waitingMax: 0,
+    refusal: 'too many batches at once',
+    statementMaxMs: 4_000,
+    givesUp: 'all',
+  },
+  lists: {
+    connectionsMax: 2,
+    waitingMax: 16,
+    refusal: 'too many lists at once',
+    statementMaxMs: 2_000,
+    givesUp: 'one',
+  },
+  lookups: {
+    connectionsMax: 4,
+    waitingMax: 1_000,
+    refusal: 'too many requests for single records at once',
+    statementMaxMs: 2_000,
+    givesUp: 'one',
+  },
+  upkeep: {
+    connectionsMax: 2,
+    waitingMax: 10,
+    refusal: 'too much upkeep at once',
+    statementMaxMs: 4_000,
+    givesUp: 'one',
+  },
+} as const satisfies Record<string, PoolOptions>;
 
 const leaseLost = 'this replica could not renew its lease in time and is getting a new one';
 
@@ -634,7 +566,3 @@ const schemaIsNewer = 'a newer version of callgate has changed the ledger: this 
 
 /** What PostgreSQL can hold as an id or a key; nothing else can be in it. */
 const isStorable = (text: string): boolean => !text.includes('\0');
-
-// Replicas that lock the same rows lock them in the same order.
-const byKey = <Input>(inputs: readonly Input[], keyOf: (input: Input) => string): readonly Input[] =>
-  inputs.length < 2 ? inputs : [...inputs].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));

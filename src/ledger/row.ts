@@ -1,25 +1,15 @@
 import type { CallStatus } from '../core/errors.ts';
-import { failed, type Outcome, succeeded } from '../core/outcome.ts';
+import { failed, type Outcome, type Settler, succeeded } from '../core/outcome.ts';
 import {
   type CallRecord,
   isFinal,
   type RecordedCall,
   type RecordedTool,
   type RecordStatus,
+  recordStatuses,
 } from '../dispatch/record.ts';
 
-/** The numbers that stand for statuses in a store. They never change, and new ones go to the end. */
-const statuses = [
-  'received',
-  'started',
-  'succeeded',
-  'failed',
-  'rejected',
-  'not_sent',
-  'unknown',
-] as const satisfies readonly RecordStatus[];
-
-const numbers = Object.fromEntries(statuses.map((status, index) => [status, index])) as Readonly<
+const numbers = Object.fromEntries(recordStatuses.map((status, index) => [status, index])) as Readonly<
   Record<RecordStatus, number>
 >;
 
@@ -27,7 +17,7 @@ const numbers = Object.fromEntries(statuses.map((status, index) => [status, inde
 export const statusNumber = (status: RecordStatus): number => numbers[status];
 
 /** The status that a number in a store stands for. */
-export const statusOf = (number: number): RecordStatus => statuses[number] as RecordStatus;
+export const statusOf = (number: number): RecordStatus => recordStatuses[number] as RecordStatus;
 
 /** A record as a store gives it back. */
 export interface StoredRow {
@@ -68,25 +58,13 @@ type CallParts = [
  * columns of databases lose or refuse.
  */
 export function callText(call: RecordedCall): string {
-  const { tool } = call;
-  const toolParts: ToolParts | null =
-    tool === undefined
-      ? null
-      : [
-          tool.name,
-          tool.target.alias,
-          tool.target.tool,
-          tool.target.class,
-          tool.isRepeatable,
-          tool.render ?? null,
-        ];
   const parts: CallParts = [
     call.fingerprint,
     call.run ?? null,
     call.turn ?? null,
     call.callId,
     call.name,
-    toolParts,
+    call.tool === undefined ? null : partsOf(call.tool),
     call.createdAtMs,
   ];
   return JSON.stringify(parts);
@@ -112,12 +90,27 @@ export function callOf(
   };
 }
 
+const partsOf = ({ name, target, isRepeatable, render }: RecordedTool): ToolParts => [
+  name,
+  target.alias,
+  target.tool,
+  target.class,
+  isRepeatable,
+  render ?? null,
+];
+
 const toolOf = ([name, alias, tool, toolClass, isRepeatable, render]: ToolParts): RecordedTool => ({
   name,
   target: { alias, tool, class: toolClass },
   isRepeatable,
   render: render ?? undefined,
 });
+
+/** A tool in one JSON text, for stores that keep it beside the rest of its call. */
+export const toolText = (tool: RecordedTool): string => JSON.stringify(partsOf(tool));
+
+/** A tool from the text that `toolText` made. */
+export const toolFromText = (text: string): RecordedTool => toolOf(JSON.parse(text) as ToolParts);
 
 /** A record from its row. */
 export function recordOf(row: StoredRow): CallRecord {
@@ -143,13 +136,18 @@ export const mayBeTakenOver = (old: CallRecord, call: RecordedCall): boolean =>
         old.tool?.isRepeatable === true &&
         call.tool?.isRepeatable === true)));
 
-/** Whether the outcome of a call is kept for the shorter time: it only read, or came to no tool. */
-export const isLight = ({ tool }: Pick<RecordedCall, 'tool'>, status: RecordStatus): boolean =>
+/** Whether the outcome of a call is kept for the time of reads: it only read, or came to no tool. */
+export const isKeptAsRead = ({ tool }: Pick<RecordedCall, 'tool'>, status: RecordStatus): boolean =>
   status === 'rejected' || tool === undefined || tool.target.class === 'read';
 
 /** Whether the record of a call with this end outlives its outcome: only what may have had an effect must not run anew. */
 export const leavesTombstone = (status: RecordStatus): boolean =>
   status !== 'rejected' && status !== 'not_sent';
+
+/** The ends that leave no tombstone. */
+export const statusesWithoutTombstone: readonly RecordStatus[] = recordStatuses.filter(
+  (status) => isFinal(status) && !leavesTombstone(status),
+);
 
 /** How a call ends whose process has lost it (RL-10). */
 export const interrupted = (status: RecordStatus): Outcome & { readonly status: CallStatus } =>
@@ -165,9 +163,15 @@ export const interrupted = (status: RecordStatus): Outcome & { readonly status: 
       );
 
 /** How a call ends that an operator has looked into. */
-export function operatorsWord(status: 'succeeded' | 'failed', note: string): Outcome {
+export function operatorsWord(
+  status: 'succeeded' | 'failed',
+  note: string,
+  by?: Pick<Settler, 'user' | 'atMs'>,
+): Outcome {
   const result = { content: [{ type: 'text', text: note }], isError: status === 'failed' };
-  return status === 'succeeded'
-    ? succeeded(result, ['an operator settled this call by hand'])
-    : failed('tool_error', 'an operator settled this call by hand, as failed', { result });
+  const outcome =
+    status === 'succeeded'
+      ? succeeded(result, ['an operator settled this call by hand'])
+      : failed('tool_error', 'an operator settled this call by hand, as failed', { result });
+  return by === undefined ? outcome : { ...outcome, settledBy: { user: by.user, note, atMs: by.atMs } };
 }

@@ -21,6 +21,9 @@ export interface LedgerSettings {
   readonly actorRecordsMax: number;
 }
 
+/** What a caller with too many records is told to wait: until then retention may have made room. */
+export const quotaRetryMs = 60_000;
+
 /** What a ledger needs from the process that opens it. */
 export interface LedgerDeps {
   readonly nowMs: () => number;
@@ -49,7 +52,10 @@ export interface LedgerArchive {
     readonly limit: number;
   }): Promise<readonly CallRecord[]>;
   get(id: string): Promise<CallRecord | undefined>;
-  /** An operator's word on an unknown call; false when it is not, or no longer, unknown. */
-  settle(id: string, status: 'succeeded' | 'failed', note: string): Promise<boolean>;
+  /**
+   * An operator's word on an unknown call, kept with the name of the operator; false when it is not, or no longer,
+   * unknown.
+   */
+  settle(id: string, status: 'succeeded' | 'failed', note: string, user?: string): Promise<boolean>;
   close(): Promise<void>;
 }

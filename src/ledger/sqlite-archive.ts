@@ -2,10 +2,10 @@ import { LedgerUnavailable } from '../dispatch/ports.ts';
 import type { CallRecord } from '../dispatch/record.ts';
 import { operatorsWord, recordOf, type StoredRow, statusNumber } from './row.ts';
 import { type LedgerArchive, LedgerRefused } from './settings.ts';
+import { bucketsMask } from './sqlite-accounts.ts';
 import { type Database, type SqlRow, type SqlValue, sqliteDriver } from './sqlite-driver.ts';
 import { appliedSchema, sqliteSchema } from './sqlite-migrations.ts';
 import { faultText, openExisting, orRefusal } from './sqlite-open.ts';
-import { bucketsMask } from './sqlite-store.ts';
 
 const columns = `calls.id, calls.key, actors.name AS actor, calls.status, calls.attempt, calls.attempts,
   calls.updated, calls.call, calls.outcome`;
@@ -79,16 +79,17 @@ class SqliteArchive implements LedgerArchive {
     return row === undefined ? undefined : recordOf(row);
   }
 
-  async settle(id: string, status: 'succeeded' | 'failed', note: string): Promise<boolean> {
+  async settle(id: string, status: 'succeeded' | 'failed', note: string, user?: string): Promise<boolean> {
     // The size stays what the service has counted, and its time in the store what it was.
     const statement = `UPDATE calls SET status = ?, updated = ?, outcome = ?
       WHERE actor & ${bucketsMask} = ? AND id = ? AND status = ${statusNumber('unknown')} AND outcome IS NOT NULL`;
-    const outcome = JSON.stringify(operatorsWord(status, note));
+    const atMs = this.#nowMs();
+    const outcome = JSON.stringify(
+      operatorsWord(status, note, user === undefined ? undefined : { user, atMs }),
+    );
     return orUnavailable(() => {
       const settle = this.#database.prepare(statement);
-      return buckets.some(
-        (bucket) => settle.run([statusNumber(status), this.#nowMs(), outcome, bucket, id]) > 0,
-      );
+      return buckets.some((bucket) => settle.run([statusNumber(status), atMs, outcome, bucket, id]) > 0);
     });
   }
 

@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { LedgerRefused } from './settings.ts';
 import { type Database, type OpenDatabase, sqliteCodes, sqliteFault } from './sqlite-driver.ts';
@@ -26,6 +26,8 @@ export interface Hold {
 export function takeHold(openDatabase: OpenDatabase, ledger: string, nowMs: number): Hold {
   const file = `${ledger}.lock`;
   const holderFile = `${ledger}.holder`;
+  // SQLite would let everybody read it, and gives what it puts beside it the same mode.
+  if (inodeOf(file) === undefined) closeSync(openSync(file, 'a', 0o600));
   const database = openDatabase(file);
   try {
     database.exec('PRAGMA busy_timeout = 0');

@@ -1,8 +1,8 @@
 import type { RecordQuery } from '../dispatch/ports.ts';
-import type { StoredRow } from './row.ts';
 import type { LedgerSettings } from './settings.ts';
 import type { Answers, Batch } from './sqlite-operations.ts';
-import type { KeyList, OpenRow } from './sqlite-store.ts';
+import type { KeyList } from './sqlite-retention.ts';
+import type { KeyPart, Listed, OpenRow } from './sqlite-store.ts';
 
 /** What the thread that writes the ledger starts with. */
 export interface WorkerStart {
@@ -20,6 +20,8 @@ export interface WorkerStart {
 export type Request =
   | { readonly kind: 'batch'; readonly batch: Batch }
   | { readonly kind: 'list'; readonly id: number; readonly query: RecordQuery }
+  /** Nobody waits for that list any more. */
+  | { readonly kind: 'unlist'; readonly id: number }
   | { readonly kind: 'open_rows' }
   | { readonly kind: 'probe' }
   | { readonly kind: 'tend'; readonly nowMs: number }
@@ -27,12 +29,13 @@ export type Request =
 
 /** What the thread that writes tells. */
 export type Report =
-  | { readonly kind: 'keys'; readonly keys: KeyList }
+  /** Some of all the keys, of which there should be so many. */
+  | { readonly kind: 'keys'; readonly part: KeyPart; readonly size: number }
   | { readonly kind: 'ready'; readonly size: number; readonly inode: number }
   | { readonly kind: 'refused'; readonly isRefusal: boolean; readonly reason: string }
   | { readonly kind: 'applied'; readonly answers: Answers; readonly hasWritten: boolean }
   | { readonly kind: 'failed'; readonly reason: string; readonly isLasting: boolean }
-  | { readonly kind: 'listed'; readonly id: number; readonly rows: readonly StoredRow[] }
+  | { readonly kind: 'listed'; readonly id: number; readonly list: Listed }
   | { readonly kind: 'not_listed'; readonly id: number; readonly reason: string }
   | { readonly kind: 'open_rows'; readonly rows: readonly OpenRow[] }
   | { readonly kind: 'probed'; readonly reason: string | undefined }

@@ -5,9 +5,9 @@ import type { Database } from './sqlite-driver.ts';
  * The schema of the SQLite ledger, step by step. A step that has been released is never changed.
  *
  * calls: one row per record, in the order in which the rows were made, so that concurrent calls share their pages.
- *   tag: `tagOf` of the key. lane: what retention does next with it, see `lanes`; due: when (epoch milliseconds).
+ *   tag: `tagOf` of the key. shelf: what retention does next with it, see `shelves`; due: when (epoch milliseconds).
  *   status: `statusNumber`. call: `callText`. outcome: JSON, null while there is none. size: bytes of it.
- * calls_by_due serves retention, finds the calls on their way (lane 0), and holds all tags beside each other for the
+ * calls_by_due serves retention, finds the calls on their way (shelf 0), and holds all tags beside each other for the
  *   start. calls_by_id serves the list of an actor; its first column keeps the new entries of many actors on few pages.
  * actors: who has records, and how much of what.
  */
@@ -16,14 +16,14 @@ const migrations: readonly string[] = [
      number INTEGER PRIMARY KEY,
      name TEXT NOT NULL,
      records INTEGER NOT NULL,
-     lights INTEGER NOT NULL,
+     reads INTEGER NOT NULL,
      bytes INTEGER NOT NULL,
-     light_bytes INTEGER NOT NULL
+     read_bytes INTEGER NOT NULL
    );
    CREATE TABLE calls (
      row INTEGER PRIMARY KEY,
      tag INTEGER NOT NULL,
-     lane INTEGER NOT NULL,
+     shelf INTEGER NOT NULL,
      due INTEGER NOT NULL,
      actor INTEGER NOT NULL,
      id TEXT NOT NULL,
@@ -36,7 +36,7 @@ const migrations: readonly string[] = [
      call TEXT NOT NULL,
      outcome TEXT
    );
-   CREATE INDEX calls_by_due ON calls (lane, due, tag);
+   CREATE INDEX calls_by_due ON calls (shelf, due, tag);
    CREATE INDEX calls_by_id ON calls (actor & 15, id, actor);`,
 ];
 

@@ -1,5 +1,6 @@
 import type { CallEnd, Claim, RecordedCall } from '../dispatch/record.ts';
-import { callText, isLight, type StoredRow, statusNumber } from './row.ts';
+import { callText, type StoredRow, statusNumber } from './row.ts';
+import { shelfOf } from './sqlite-shelves.ts';
 
 /** The rows that a key may have; null where it certainly has none. */
 export type Rows = number | readonly number[] | null;
@@ -37,7 +38,7 @@ export const operations = {
     const text = callText(call);
     const outcome = JSON.stringify(end.outcome);
     batch.push(kinds.record, row, rows, tag, call.key, call.id, call.actor);
-    batch.push(statusNumber(status), end.attempts, end.atMs, isLight(call, status) ? 1 : 0);
+    batch.push(statusNumber(status), end.attempts, end.atMs, shelfOf(call, status));
     batch.push(text, outcome);
     return text.length + outcome.length;
   },
@@ -49,7 +50,7 @@ export const operations = {
     const { status } = end.outcome;
     const outcome = JSON.stringify(end.outcome);
     batch.push(kinds.settle, rows, call.key, call.actor, attempt);
-    batch.push(statusNumber(status), end.attempts, end.atMs, isLight(call, status) ? 1 : 0);
+    batch.push(statusNumber(status), end.attempts, end.atMs, shelfOf(call, status));
     batch.push(outcome);
     return outcome.length;
   },

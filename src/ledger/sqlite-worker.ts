@@ -1,25 +1,25 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { StoredRow } from './row.ts';
 import { LedgerRefused } from './settings.ts';
 import { type OpenDatabase, sqliteDriver } from './sqlite-driver.ts';
 import { FileWatch, inodeOf, lostFile } from './sqlite-hold.ts';
 import type { Report, Request, WorkerStart } from './sqlite-messages.ts';
 import { faultText, openStore } from './sqlite-open.ts';
-import type { SqliteStore } from './sqlite-store.ts';
+import type { Listed, SqliteStore } from './sqlite-store.ts';
 
 /** The thread that writes the ledger: it takes batches one after another, and looks after retention in between. */
 
 /** Characters written until the write-ahead log is moved into the database: about 4 MB of pages. */
 const checkpointChars = 4_194_304;
-/** How long one step of retention may keep a batch waiting. */
-const stepMs = 3;
+/** How long one step of retention, or of a list, may keep a batch waiting. */
+const tendStepMs = 3;
+const listStepMs = 1;
 
 const port = parentPort;
 if (port === null) throw new Error('this file is made to run in a worker thread');
 const start = workerData as WorkerStart;
 const report = (message: Report): void => port.postMessage(message);
 
-const isOver = (): (() => boolean) => {
+const isOver = (stepMs: number): (() => boolean) => {
   const endMs = performance.now() + stepMs;
   return () => performance.now() > endMs;
 };
@@ -31,13 +31,21 @@ function serve(openDatabase: OpenDatabase): void {
   const store = openStore(openDatabase, file, start.settings, start.nowMs);
   if (start.isFirst) {
     while (store.interruptSome(start.nowMs) > 0);
-    for (const keys of store.keys()) report({ kind: 'keys', keys: Float64Array.from(keys) });
+    const { size } = store;
+    // As text, so that this thread finds the next ones while the main thread reads these.
+    for (const part of store.keys()) report({ kind: 'keys', part, size });
   }
   // After the first write there is a write-ahead log to watch.
-  store.probe();
+  store.transaction.probe();
   const watch = new FileWatch([file, `${file}-wal`, `${file}-shm`, start.lockFile]);
   report({ kind: 'ready', size: store.size, inode: inodeOf(file) ?? 0 });
   new Service(store, watch);
+}
+
+/** A search that is under way. */
+interface List {
+  readonly id: number;
+  readonly steps: Generator<void, Listed>;
 }
 
 class Service {
@@ -46,6 +54,8 @@ class Service {
   /** Set once the files are not the ones any more that were opened. */
   #broken: string | undefined;
   #tendingAtMs: number | undefined;
+  #lists: readonly List[] = [];
+  #listTurn: NodeJS.Immediate | undefined;
 
   constructor(store: SqliteStore, watch: FileWatch) {
     this.#store = store;
@@ -59,7 +69,11 @@ class Service {
         this.#apply(request.batch);
         return;
       case 'list':
-        this.#listOn(request.id, this.#store.list(request.query));
+        this.#lists = [...this.#lists, { id: request.id, steps: this.#store.list(request.query) }];
+        this.#scheduleLists();
+        return;
+      case 'unlist':
+        this.#lists = this.#lists.filter(({ id }) => id !== request.id);
         return;
       case 'open_rows':
         report({ kind: 'open_rows', rows: this.#store.openRows() });
@@ -90,7 +104,8 @@ class Service {
     } catch (error) {
       report({ kind: 'failed', reason: faultText(error), isLasting: this.#broken !== undefined });
     }
-    if (this.#store.writtenChars > checkpointChars) this.#quietly(() => this.#store.checkpoint());
+    const { transaction } = this.#store;
+    if (transaction.writtenChars > checkpointChars) this.#quietly(() => transaction.checkpoint());
   }
 
   // After the commit: what was written into a file that is no longer there must not count as written.
@@ -105,7 +120,7 @@ class Service {
 
   #probe(): void {
     try {
-      this.#store.probe();
+      this.#store.transaction.probe();
       this.#check();
       report({ kind: 'probed', reason: undefined });
     } catch (error) {
@@ -115,7 +130,7 @@ class Service {
 
   #tend(): void {
     this.#quietly(() => {
-      const { isDone, removed } = this.#store.tend(this.#tendingAtMs ?? 0, isOver());
+      const { isDone, removed } = this.#store.retention.tend(this.#tendingAtMs ?? 0, isOver(tendStepMs));
       if (removed.length > 0) report({ kind: 'removed', keys: removed });
       if (isDone) {
         this.#tendingAtMs = undefined;
@@ -124,13 +139,34 @@ class Service {
     });
   }
 
-  #listOn(id: number, steps: Generator<void, readonly StoredRow[]>): void {
+  #scheduleLists(): void {
+    if (this.#lists.length === 0) return;
+    this.#listTurn ??= setImmediate(() => {
+      this.#listTurn = undefined;
+      this.#listOn();
+    });
+  }
+
+  // One of the lists at a time, and in turn, so that all of them together keep a batch waiting no longer than one.
+  #listOn(): void {
+    const [list, ...others] = this.#lists;
+    if (list === undefined) return;
+    this.#lists = this.#isListed(list) ? others : [...others, list];
+    this.#scheduleLists();
+  }
+
+  #isListed({ id, steps }: List): boolean {
     try {
-      const step = steps.next();
-      if (step.done === true) report({ kind: 'listed', id, rows: step.value });
-      else setImmediate(() => this.#listOn(id, steps));
+      for (const isTimeOver = isOver(listStepMs); !isTimeOver(); ) {
+        const step = steps.next();
+        if (step.done !== true) continue;
+        report({ kind: 'listed', id, list: step.value });
+        return true;
+      }
+      return false;
     } catch (error) {
       report({ kind: 'not_listed', id, reason: faultText(error) });
+      return true;
     }
   }
 

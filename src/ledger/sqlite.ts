@@ -1,15 +1,28 @@
-import type { ClaimResult, RecordQuery } from '../dispatch/ports.ts';
+import type { ClaimResult, RecordList, RecordQuery } from '../dispatch/ports.ts';
 import { LedgerUnavailable } from '../dispatch/ports.ts';
-import type { CallEnd, CallRecord, Claim, RecordedCall } from '../dispatch/record.ts';
+import {
+  type CallEnd,
+  type CallRecord,
+  type Claim,
+  callIdPattern,
+  type RecordedCall,
+} from '../dispatch/record.ts';
 import { KnownKeys, tagOf } from './known-keys.ts';
-import { recordOf, type StoredRow } from './row.ts';
-import { type LedgerDeps, LedgerRefused, type LedgerSettings, type OpenLedger } from './settings.ts';
+import { recordOf } from './row.ts';
+import {
+  type LedgerDeps,
+  LedgerRefused,
+  type LedgerSettings,
+  type OpenLedger,
+  quotaRetryMs,
+} from './settings.ts';
 import { sqliteDriver } from './sqlite-driver.ts';
 import { type Hold, takeHold } from './sqlite-hold.ts';
 import type { Report } from './sqlite-messages.ts';
 import { makeFile, orRefusal } from './sqlite-open.ts';
 import { type Answer, type Batch, operations } from './sqlite-operations.ts';
-import type { KeyList, OpenRow } from './sqlite-store.ts';
+import type { KeyList } from './sqlite-retention.ts';
+import type { KeyPart, Listed, OpenRow } from './sqlite-store.ts';
 import { WriterThread } from './sqlite-thread.ts';
 
 /** What tests move. */
@@ -32,10 +45,9 @@ const waitingCharsMax = 268_435_456;
 /** How long operations that nobody waits for may gather, and how many of them. */
 const gatherMs = 10;
 const gatherMax = 256;
-/** What a caller with too many records is told to wait. */
-const quotaRetryMs = 60_000;
-
-const idPattern = /^[0-9a-f-]{36}$/;
+/** Under load a batch waits this long for more than the last one had; a batch of so few goes out at once. */
+const companyMs = 1;
+const companyMin = 6;
 
 /**
  * Opens the ledger in a SQLite file, for this process alone. Calls that were on their way when the last process ended
@@ -82,7 +94,7 @@ export class SqliteLedger implements OpenLedger {
   readonly #hold: Hold;
   readonly #graceMs: number;
   readonly #answerMs: number;
-  readonly #keys = new KnownKeys();
+  #keys = new KnownKeys();
   readonly #thread: WriterThread;
   readonly #upkeep: NodeJS.Timeout;
   readonly #answerTimer: NodeJS.Timeout;
@@ -91,10 +103,13 @@ export class SqliteLedger implements OpenLedger {
   #waiting: Waiting[] = [];
   #waitingChars = 0;
   #isUrgent = false;
+  /** How many operations the last batch had. */
+  #lastCount = 0;
   #flying: readonly Waiting[] | undefined;
   #immediate: NodeJS.Immediate | undefined;
   #gatherTimer: NodeJS.Timeout | undefined;
-  readonly #lists = new Map<number, PromiseWithResolvers<readonly CallRecord[]>>();
+  #companyTimer: NodeJS.Timeout | undefined;
+  readonly #lists = new Map<number, PromiseWithResolvers<RecordList>>();
   #listCount = 0;
   #openRows: PromiseWithResolvers<readonly OpenRow[]> | undefined;
   #tended: PromiseWithResolvers<void> | undefined;
@@ -195,18 +210,21 @@ export class SqliteLedger implements OpenLedger {
   }
 
   get(actor: string, id: string): Promise<CallRecord | undefined> {
-    if (!idPattern.test(id) && this.#closing === undefined) return Promise.resolve(undefined);
+    if (!callIdPattern.test(id) && this.#closing === undefined) return Promise.resolve(undefined);
     return this.#ask(() => operations.get(this.#batch, actor, id), recordAnswer);
   }
 
-  list(query: RecordQuery): Promise<readonly CallRecord[]> {
+  list(query: RecordQuery): Promise<RecordList> {
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(new LedgerUnavailable(refusal));
-    const listing = resolvers<readonly CallRecord[]>();
+    const listing = resolvers<RecordList>();
     this.#listCount += 1;
     const id = this.#listCount;
     this.#lists.set(id, listing);
-    const timer = setTimeout(() => this.#listFailed(id, late), this.#answerMs).unref();
+    const timer = setTimeout(() => {
+      this.#thread.post({ kind: 'unlist', id });
+      this.#listFailed(id, longSearch);
+    }, this.#answerMs).unref();
     this.#thread.post({ kind: 'list', id, query });
     return listing.promise.finally(() => clearTimeout(timer));
   }
@@ -313,21 +331,29 @@ export class SqliteLedger implements OpenLedger {
   // for, lets others join it for some milliseconds: a commit costs as much as ten of them.
   #schedule(): void {
     if (this.#immediate !== undefined) return;
-    if (this.#isUrgent || this.#closing !== undefined || this.#waiting.length >= gatherMax) {
-      this.#immediate = setImmediate(() => this.#flush());
-    } else {
-      this.#gatherTimer ??= setTimeout(() => this.#flush(), gatherMs);
-    }
+    const isUrgent = this.#isUrgent || this.#closing !== undefined || this.#waiting.length >= gatherMax;
+    if (!isUrgent) this.#gatherTimer ??= setTimeout(() => this.#flush(), gatherMs);
+    else if (this.#expectsCompany()) this.#companyTimer ??= setTimeout(() => this.#flush(), companyMs);
+    else this.#immediate = setImmediate(() => this.#flush());
+  }
+
+  // A commit costs the same for few as for many. Where many come, the next of them are about to.
+  #expectsCompany(): boolean {
+    const count = this.#lastCount;
+    return count >= companyMin && this.#waiting.length < count * 1.5 && this.#closing === undefined;
   }
 
   #flush(): void {
     clearImmediate(this.#immediate);
     clearTimeout(this.#gatherTimer);
+    clearTimeout(this.#companyTimer);
     this.#immediate = undefined;
     this.#gatherTimer = undefined;
+    this.#companyTimer = undefined;
     if (this.#flying !== undefined || this.#waiting.length === 0) return;
     const batch = this.#batch;
     this.#flying = this.#waiting;
+    this.#lastCount = this.#waiting.length;
     this.#clearWaiting();
     this.#answerTimer.refresh();
     this.#thread.post({ kind: 'batch', batch });
@@ -343,7 +369,7 @@ export class SqliteLedger implements OpenLedger {
   #take(report: Report): void {
     switch (report.kind) {
       case 'keys':
-        this.#learn(report.keys);
+        this.#learn(report.part, report.size);
         return;
       case 'ready':
         this.#ready(report.size);
@@ -367,7 +393,7 @@ export class SqliteLedger implements OpenLedger {
         this.#failed(report.reason, report.isLasting);
         return;
       case 'listed':
-        this.#listed(report.id, report.rows);
+        this.#listed(report.id, report.list);
         return;
       case 'not_listed':
         this.#listFailed(report.id, report.reason);
@@ -392,9 +418,13 @@ export class SqliteLedger implements OpenLedger {
     }
   }
 
-  #learn(keys: KeyList): void {
-    for (let index = 0; index < keys.length; index += 2) {
-      this.#keys.add(keys[index] as number, keys[index + 1] as number);
+  #learn(part: KeyPart, size: number): void {
+    // A damaged ledger may count any number.
+    if (this.#keys.size === 0) this.#keys = new KnownKeys(Math.min(size, recordsMax));
+    const tags = JSON.parse(`[${part.tags}]`) as number[];
+    const rows = JSON.parse(`[${part.rows}]`) as number[];
+    for (let index = 0; index < tags.length; index += 1) {
+      this.#keys.add(tags[index] as number, rows[index] as number);
     }
   }
 
@@ -479,17 +509,21 @@ export class SqliteLedger implements OpenLedger {
     const waiting = this.#waiting;
     this.#clearWaiting();
     for (const one of waiting) this.#undo(one, error);
-    for (const { reject } of this.#lists.values()) reject(error);
+    for (const [id, { reject }] of this.#lists) {
+      this.#thread.post({ kind: 'unlist', id });
+      reject(error);
+    }
     this.#lists.clear();
     this.#openRows?.reject(error);
     this.#tended?.reject(error);
   }
 
-  #listed(id: number, rows: readonly StoredRow[]): void {
+  #listed(id: number, { rows, resumeBefore }: Listed): void {
     const listing = this.#lists.get(id);
     this.#lists.delete(id);
     try {
-      listing?.resolve(rows.map(recordOf));
+      const records = rows.map(recordOf);
+      listing?.resolve(resumeBefore === undefined ? records : Object.assign(records, { resumeBefore }));
     } catch {
       listing?.reject(new LedgerUnavailable(unreadable));
     }
@@ -548,6 +582,7 @@ export class SqliteLedger implements OpenLedger {
 const closed = 'the ledger is closed';
 const unreadable = 'a record of the ledger is damaged and cannot be read';
 const late = 'the disk of the ledger does not answer';
+const longSearch = 'the search of the ledger took longer than it may';
 
 const wentAsUsual = (answer: Answer | undefined): boolean => answer === undefined;
 

@@ -132,6 +132,14 @@ describe('callgate ledger, beside a running service', () => {
       note: 'seen in the bank "statement"',
       user: userInfo().username,
     });
+    const { outcome } = JSON.parse((await ledger('show', id)).stdout) as Listed;
+    expect(outcome).toMatchObject({
+      settled_by: {
+        user: userInfo().username,
+        note: 'seen in the bank "statement"',
+        at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      },
+    });
 
     const refused = [await settle(id, 'failed'), await settle(idOf('call_echo'), 'failed')];
     for (const { code: refusal, stdout: nothing, stderr: reason } of refused) {
@@ -144,6 +152,7 @@ describe('callgate ledger, beside a running service', () => {
     const repeat = await gate.call(token, 'call_hang', 'lab__hang', {});
     expect(repeat.headers.get('callgate-status')).toBe('succeeded');
     expect(repeat.headers.get('callgate-replayed')).toBe('true');
+    expect(JSON.stringify(repeat.item)).not.toMatch(/settled_?by/i);
     expect(gate.executions()).toHaveLength(before);
   });
 

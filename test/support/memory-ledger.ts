@@ -6,6 +6,7 @@ import {
   type CallRecord,
   type Claim,
   isFinal,
+  isOpenRead,
   type RecordedCall,
 } from '../../src/dispatch/record.ts';
 import type { LedgerSettings } from '../../src/ledger/settings.ts';
@@ -70,8 +71,7 @@ export class MemoryLedger implements Ledger {
   async record(call: RecordedCall, end: CallEnd): Promise<void> {
     this.#check();
     const old = this.records.get(call.key);
-    const isOpen =
-      old !== undefined && old.id === call.id && (old.status === 'received' || old.status === 'started');
+    const isOpen = old !== undefined && old.id === call.id && isOpenRead(old, call);
     if (old !== undefined && !isOpen && !mayBeTakenOver(old, call)) return;
     const kept = old === undefined ? call : { ...call, id: old.id, createdAtMs: old.createdAtMs };
     const attempt = isOpen ? old.attempt : (old?.attempt ?? 0) + 1;

@@ -1,112 +1,17 @@
-import { Client } from 'pg';
+import { readFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { LedgerUnavailable } from '../../../src/dispatch/ports.ts';
 import type { RecordedCall } from '../../../src/dispatch/record.ts';
 import { openPostgres, openPostgresArchive, type PostgresLedger } from '../../../src/ledger/postgres.ts';
-import { defaultTimings, type PostgresTimings } from '../../../src/ledger/postgres-replica.ts';
 import { schemaVersion } from '../../../src/ledger/postgres-schema.ts';
 import { type LedgerDeps, LedgerRefused } from '../../../src/ledger/settings.ts';
-import { describeWithPostgres, type TestServer } from '../../support/postgres.ts';
-import { TcpProxy } from '../../support/tcp-proxy.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
-import { answered, claimed, found, outcomes, readTool, Workbench, wideBounds } from './bench.ts';
+import { answered, claimed, found, outcomes, readTool, wideBounds } from './bench.ts';
+import { Bench, isUsable } from './postgres-bench.ts';
 
-/** A replica notices and recovers quickly, and takes nothing for dead that is only slow on this machine. */
-const quick: PostgresTimings = { ...defaultTimings, heartbeatMs: 200, sweepMs: 100, retentionMs: 600_000 };
 /** The bound that the ledger promises, and room for a busy machine. */
 const promptMs = 6_000;
-
-interface Replica {
-  readonly ledger: PostgresLedger;
-  readonly proxy: TcpProxy;
-  readonly events: string[];
-  readonly cancelRequests: string[];
-  readonly lost: Set<string>;
-}
-
-/** One database with replicas on it, each behind a proxy of its own. */
-class Bench {
-  readonly calls = new Workbench({
-    open: () => Promise.reject(new Error('replicas are opened by the bench')),
-    crash: async () => {},
-    maintain: async () => {},
-    remove: async () => {},
-  });
-  readonly url: string;
-  readonly #admin: Client;
-
-  private constructor(url: string, admin: Client) {
-    this.url = url;
-    this.#admin = admin;
-  }
-
-  static async open(server: TestServer): Promise<Bench> {
-    const database = await server.createDatabase();
-    const admin = new Client({ connectionString: database.url });
-    await admin.connect();
-    onTestFinished(async () => {
-      await admin.end();
-      await database.drop();
-    });
-    return new Bench(database.url, admin);
-  }
-
-  async sql(text: string, values: readonly unknown[] = []): Promise<Record<string, unknown>[]> {
-    const { rows } = await this.#admin.query<Record<string, unknown>>(text, [...values]);
-    return rows;
-  }
-
-  proxy(): Promise<TcpProxy> {
-    const { hostname: host, port } = new URL(this.url);
-    return TcpProxy.open({ host, port: Number(port) });
-  }
-
-  async replica(timings: Partial<PostgresTimings> = {}, proxy?: TcpProxy): Promise<Replica> {
-    const through = proxy ?? (await this.proxy());
-    const events: string[] = [];
-    const cancelRequests: string[] = [];
-    const lost = new Set<string>();
-    const log = (event: string): void => void events.push(event);
-    const deps: LedgerDeps = {
-      nowMs: Date.now,
-      log: { info: log, warn: log, error: log },
-      isHeld: (id) => !lost.has(id),
-      onCancelRequested: (id) => void cancelRequests.push(id),
-    };
-    const url = through.through(this.url);
-    const settings = { ...wideBounds, store: { kind: 'postgres', url } as const };
-    const ledger = await openPostgres(url, settings, deps, { ...quick, ...timings });
-    onTestFinished(async () => {
-      await ledger.close();
-      await through.close();
-    });
-    return { ledger, proxy: through, events, cancelRequests, lost };
-  }
-
-  /** Ends the connections of all replicas, as a restart of the server does. */
-  terminateAll(): Promise<unknown> {
-    return this.sql(
-      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
-    );
-  }
-
-  /** Every statement of this kind on a call takes so long, or fails with this SQLSTATE. */
-  async spoil(event: 'INSERT' | 'UPDATE', how: { readonly sleepS: number } | { readonly code: string }) {
-    const body =
-      'code' in how
-        ? `RAISE EXCEPTION 'spoiled' USING ERRCODE = '${how.code}';`
-        : `PERFORM pg_sleep(${how.sleepS});`;
-    await this.sql(`
-      CREATE OR REPLACE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ${body} RETURN NULL; END $$;
-      CREATE OR REPLACE TRIGGER spoil AFTER ${event} ON callgate.calls FOR EACH STATEMENT EXECUTE FUNCTION spoil()`);
-  }
-
-  async mend(): Promise<void> {
-    await this.sql('DROP TRIGGER spoil ON callgate.calls');
-  }
-}
-
-const isUsable = (ledger: PostgresLedger) => () => ledger.fault() === undefined;
 
 /** Every operation once. */
 function everything(bench: Bench, ledger: PostgresLedger, call: RecordedCall): Promise<unknown>[] {
@@ -256,6 +161,49 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
     });
   });
 
+  test('ends as not sent what was claimed in a batch that failed later on', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica({ heartbeatMs: 600_000 });
+    const call = bench.calls.call();
+    const passedOver = bench.calls.call({ actor: 'actor-2' });
+    // One of two claims is written, and with it the lease ends, so that the question why the other was not is refused.
+    await bench.sql(`
+      CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE callgate.replicas SET lease_until = now() - interval '1 second';
+        RETURN CASE NEW.actor WHEN 'actor-2' THEN NULL ELSE NEW END; END $$;
+      CREATE TRIGGER spoil BEFORE INSERT ON callgate.calls FOR EACH ROW EXECUTE FUNCTION spoil()`);
+    const results = await Promise.allSettled([call, passedOver].map((each) => ledger.claim(each, 'started')));
+    await bench.mend();
+    expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    await until(
+      async () => (await bench.sql("SELECT FROM callgate.calls WHERE status <> 'started'")).length > 0,
+    );
+    expect(await bench.sql('SELECT status FROM callgate.calls')).toEqual([{ status: 'not_sent' }]);
+    await until(isUsable(ledger));
+    expect(await claimed(ledger, bench.calls.call(call))).toMatchObject({ attempt: 2 });
+  });
+
+  test('leaves a call that runs alone when a later claim of it is lost on its way', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, proxy } = await bench.replica();
+    const call = bench.calls.call();
+    const claim = await claimed(ledger, call);
+    await bench.spoil('INSERT', { sleepS: 0.3 });
+    const failed = expect(ledger.claim(bench.calls.call(call), 'started')).rejects.toBeInstanceOf(
+      LedgerUnavailable,
+    );
+    await until(
+      async () => (await bench.sql("SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).length > 0,
+    );
+    proxy.cut();
+    await failed;
+    await bench.mend();
+    await until(isUsable(ledger));
+    await until(() => ledger.maintain());
+    expect(await found(ledger, call)).toMatchObject({ status: 'started', attempt: 1 });
+    expect(await ledger.settle(claim, bench.calls.ended(outcomes.succeeded))).toBe(true);
+  });
+
   test('takes the second try of an end whose first answer was lost for the first', async () => {
     const bench = await Bench.open(server);
     const { ledger, proxy } = await bench.replica();
@@ -364,6 +312,25 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
     );
   });
 
+  test('leaves the running calls of a process that has lost its lease to that process, and others end them', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, lost } = await bench.replica();
+    const calls = [bench.calls.call(), bench.calls.call(), bench.calls.call()] as const;
+    const claim = await claimed(ledger, calls[0]);
+    await claimed(ledger, calls[1]);
+    await claimed(ledger, calls[2]);
+    await bench.sql("UPDATE callgate.replicas SET lease_until = now() - interval '1 second'");
+    await until(
+      async () => (await bench.sql('SELECT FROM callgate.replicas WHERE lease_until > now()')).length > 0,
+    );
+    lost.add(calls[1].id);
+    await until(async () => (await found(ledger, calls[1])).status === 'unknown');
+    expect(await found(ledger, calls[0])).toMatchObject({ status: 'started' });
+    expect(await ledger.settle(claim, bench.calls.ended(outcomes.succeeded))).toBe(true);
+    const other = await bench.replica();
+    await until(async () => (await found(other.ledger, calls[2])).status === 'unknown');
+  });
+
   test('refuses a claim whose replica has lost its lease, whatever that replica thinks', async () => {
     const bench = await Bench.open(server);
     const { ledger } = await bench.replica({ heartbeatMs: 600_000, leaseMs: 600_000, sweepMs: 600_000 });
@@ -416,6 +383,30 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
     expect(await ledger.settle(toSettle, bench.calls.ended(outcomes.succeeded))).toBe(true);
   });
 
+  test('of schema 1, as a release has left it, is taken over', async () => {
+    const bench = await Bench.open(server);
+    await bench.sql(
+      readFileSync(new URL('../../fixtures/ledger-schema-1.postgres.sql', import.meta.url), 'utf8'),
+    );
+    const { ledger } = await bench.replica();
+    for (const actor of ['actor-1', 'actor-2', 'actor-3', 'actor-4', 'actor-5']) {
+      const list = () => ledger.list({ actor, limit: 10 });
+      await until(async () => (await list())[0]?.status === 'unknown');
+      const records = await list();
+      expect(records.map(({ status }) => status)).toEqual(['unknown', 'succeeded', 'succeeded']);
+      expect(records.map(({ tool }) => tool?.target.class)).toEqual(['write', 'read', 'write']);
+      expect(records[1]?.outcome).toEqual(outcomes.succeeded);
+      for (const record of records) {
+        expect(record.callId).toMatch(/^call \ud800\0\d+$/);
+        expect(await found(ledger, record)).toEqual(record);
+      }
+    }
+    expect(await bench.sql('SELECT max(version) AS version FROM callgate.migrations')).toEqual([
+      { version: schemaVersion },
+    ]);
+    await claimed(ledger, bench.calls.call({ actor: 'actor-1' }));
+  });
+
   test('that cannot be used by this URL is refused', async () => {
     const bench = await Bench.open(server);
     const wrong = new URL(bench.url);
@@ -451,8 +442,8 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
     expect(await archive.list({ limit: 10 })).toHaveLength(4);
     expect(await archive.get(calls[1].id)).toEqual(await found(ledger, calls[1]));
     for (const id of ['', 'x', '\0']) expect(await archive.get(id)).toBeUndefined();
-    expect(await archive.settle(calls[0].id, 'succeeded', 'seen in the bank')).toBe(true);
-    expect(await archive.settle(calls[0].id, 'failed', 'or not')).toBe(false);
+    expect(await archive.settle(calls[0].id, 'succeeded', 'seen in the bank', 'root')).toBe(true);
+    expect(await archive.settle(calls[0].id, 'failed', 'or not', 'root')).toBe(false);
     const record = await found(ledger, calls[0]);
     expect(record.status).toBe('succeeded');
     expect(JSON.stringify(record.outcome)).toContain('seen in the bank');

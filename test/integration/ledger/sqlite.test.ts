@@ -3,6 +3,7 @@ import {
   copyFileSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -19,6 +20,7 @@ import { type LedgerDeps, LedgerRefused, type OpenLedger } from '../../../src/le
 import { openSqlite, type SqliteLedger, type SqliteOptions } from '../../../src/ledger/sqlite.ts';
 import { openSqliteArchive } from '../../../src/ledger/sqlite-archive.ts';
 import { sqliteDriver } from '../../../src/ledger/sqlite-driver.ts';
+import { openStore } from '../../../src/ledger/sqlite-open.ts';
 import { LedgerProcess } from '../../support/ledger-process.ts';
 import { byHand, newFolder, newSqliteStore, support, workerUrl } from '../../support/sqlite-store.ts';
 import { until } from '../../support/until.ts';
@@ -147,8 +149,12 @@ describe('a SQLite ledger is held', () => {
   test('in files that only its user can read', async () => {
     const file = join(newFolder(), 'deep', 'er', 'ledger.db');
     await open(file);
-    for (const suffix of ['', '-wal', '.holder']) expect(statSync(file + suffix).mode & 0o077).toBe(0);
-    expect(statSync(join(file, '..')).mode & 0o077).toBe(0);
+    const folder = join(file, '..');
+    const names = readdirSync(folder);
+    const suffixes = ['', '-wal', '-shm', '.holder', '.lock'];
+    expect(names).toEqual(expect.arrayContaining(suffixes.map((suffix) => `ledger.db${suffix}`)));
+    for (const name of ['.', ...names])
+      expect([name, statSync(join(folder, name)).mode & 0o077]).toEqual([name, 0]);
   });
 });
 
@@ -173,12 +179,14 @@ describe('the archive', () => {
     const [call] = calls as [(typeof calls)[number]];
     expect(await archive.get(call.id)).toEqual(await found(ledger, call));
     expect(await archive.get('no such id')).toBeUndefined();
-    expect(await archive.settle(call.id, 'succeeded', 'the bank has it')).toBe(true);
-    expect(await archive.settle(call.id, 'failed', 'once only')).toBe(false);
-    expect(await archive.settle(running.id, 'failed', 'not while it runs')).toBe(false);
+    expect(await archive.settle(call.id, 'succeeded', 'the bank has it', 'maria')).toBe(true);
+    expect(await archive.settle(call.id, 'failed', 'once only', 'paul')).toBe(false);
+    expect(await archive.settle(running.id, 'failed', 'not while it runs', 'paul')).toBe(false);
     const record = await found(ledger, call);
     expect(record).toMatchObject({ status: 'succeeded', outcome: { status: 'succeeded' } });
-    expect(JSON.stringify(record.outcome)).toContain('the bank has it');
+    expect(JSON.stringify(record.outcome?.result)).toContain('the bank has it');
+    const settledBy = { user: 'maria', note: 'the bank has it', atMs: record.updatedAtMs };
+    expect(record.outcome?.settledBy).toEqual(settledBy);
     expect(await ledger.settle({ call, attempt: 1 }, bench.ended(outcomes.failed))).toBe(false);
     expect(await takes(ledger)).toBe(true);
   });
@@ -190,6 +198,48 @@ describe('the archive', () => {
     await (await open(file)).close();
     await onFile(file, (database) => database.exec('INSERT INTO migrations VALUES (2, 0)'));
     expect(await refusal(openSqliteArchive(file))).toContain('has schema 2');
+  });
+});
+
+describe('a search of many records', () => {
+  /** Records of one actor, the oldest of them the only one of its run. */
+  const recordsOf = async (ledger: SqliteLedger, actor: string, count: number): Promise<void> => {
+    const runs = Array.from({ length: count }, (_, index) => (index === 0 ? 'first' : 'other'));
+    await Promise.all(
+      runs.map((run) => ledger.record(bench.call({ actor, run }), bench.ended(outcomes.succeeded))),
+    );
+  };
+
+  test('ends after ten thousand of them, and says where it goes on', async () => {
+    const ledger = await open(newFile());
+    await recordsOf(ledger, 'actor-0', 11_000);
+    // The sixteenth actor after it shares its part of the index.
+    for (let index = 1; index <= 16; index += 1) await recordsOf(ledger, `actor-${index}`, 1);
+    const query = { actor: 'actor-0', run: 'first', limit: 1 };
+    const first = await ledger.list(query);
+    expect(first).toHaveLength(0);
+    expect(first.resumeBefore).toMatch(/^[\da-f-]{36}$/);
+    const second = await ledger.list({ ...query, before: first.resumeBefore });
+    expect(second.map(({ run }) => run)).toEqual(['first']);
+    expect(second.resumeBefore).toBeUndefined();
+    // What others have in the same part is no reason to end.
+    await recordsOf(ledger, 'actor-0', 11_000);
+    expect(await ledger.list({ actor: 'actor-16', limit: 1 })).toHaveLength(1);
+  });
+
+  test('stops when nobody waits for it any more, and harms no other', async () => {
+    const file = newFile();
+    const before = await open(file);
+    await recordsOf(before, 'actor-1', 5_000);
+    await before.close();
+    const ledger = await open(file, { answerMs: 1_000 });
+    const query = { actor: 'actor-1', status: 'unknown', limit: 1 } as const;
+    const lists = Array.from({ length: 2_000 }, () => ledger.list(query));
+    const ends = await Promise.allSettled(lists);
+    const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason.message)] : []));
+    expect(new Set(reasons)).toEqual(new Set(['the search of the ledger took longer than it may']));
+    expect(ledger.fault()).toBeUndefined();
+    expect(await ledger.list({ actor: 'actor-1', limit: 1 })).toHaveLength(1);
   });
 });
 
@@ -285,6 +335,15 @@ describe('a SQLite ledger in trouble', () => {
       refused: 'LedgerRefused',
       message: expect.stringMatching(/closed\/ledger\.db cannot be used: EACCES/),
     });
+  });
+
+  test('that cannot have a write-ahead log does not open, and says why', async () => {
+    const openDatabase = await sqliteDriver();
+    const settings = { store: { kind: 'sqlite', file: ':memory:' }, ...wideBounds } as const;
+    // A database in memory has none, like one on some network file systems.
+    expect(() => openStore(openDatabase, ':memory:', settings, bench.nowMs)).toThrow(
+      /^the ledger :memory: cannot be used: SQLite cannot have a write-ahead log there/,
+    );
   });
 
   test('that is no database, or a damaged one, does not open and says what to do', async () => {
@@ -420,14 +479,14 @@ describe('upkeep', () => {
     await ledger.close();
     const counted = await onFile(file, (database) =>
       database
-        .prepare('SELECT number, records, lights, bytes, light_bytes FROM actors ORDER BY number')
+        .prepare('SELECT number, records, reads, bytes, read_bytes FROM actors ORDER BY number')
         .all([]),
     );
     const real = await onFile(file, (database) =>
       database
         .prepare(
-          `SELECT actor AS number, count(*) AS records, sum(lane IN (1, 3)) AS lights, sum(size) AS bytes,
-             sum(CASE WHEN lane IN (1, 3) THEN size ELSE 0 END) AS light_bytes
+          `SELECT actor AS number, count(*) AS records, sum(shelf IN (1, 3)) AS reads, sum(size) AS bytes,
+             sum(CASE WHEN shelf IN (1, 3) THEN size ELSE 0 END) AS read_bytes
            FROM calls GROUP BY actor ORDER BY actor`,
         )
         .all([]),

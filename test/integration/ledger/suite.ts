@@ -506,6 +506,28 @@ function testRecords(newBench: NewBench): void {
       });
     });
 
+    test('leaves a write alone that has been claimed meanwhile under the same id', async () => {
+      const bench = await newBench();
+      const ledger = await bench.open();
+      const call = bench.call({ tool: writeTool });
+      await ledger.record(call, bench.ended(outcomes.rejected, 0));
+      await claimed(ledger, call, 'started');
+      // The record of a second post that was turned away before the claim, and written after it.
+      await ledger.record(call, bench.ended(outcomes.rejected, 0));
+      await ledger.record({ ...call, tool: readTool }, bench.ended(outcomes.succeeded, 1));
+      expect(await found(ledger, call)).toMatchObject({ id: call.id, status: 'started', attempt: 2 });
+      expect(await ledger.claim(bench.call(call), 'started')).toMatchObject({ kind: 'known' });
+    });
+
+    test('leaves a read alone that was claimed late with other arguments', async () => {
+      const bench = await newBench();
+      const ledger = await bench.open();
+      const call = bench.call({ tool: readTool });
+      await claimed(ledger, call, 'started');
+      await ledger.record({ ...call, fingerprint: 'of-another' }, bench.ended(outcomes.succeeded, 1));
+      expect(await found(ledger, call)).toMatchObject({ id: call.id, status: 'started' });
+    });
+
     test('ends it also where nobody waited for the claim', async () => {
       const bench = await newBench();
       const ledger = await bench.open();

@@ -332,3 +332,46 @@ describe('a call whose end is unknown', () => {
     expect(here.sent).toEqual([]);
   });
 });
+
+describe('what several processes say of one call agrees (I5)', () => {
+  test('also where it was swept, is run once more elsewhere, and its first answer comes meanwhile', async () => {
+    const { here, there, ledger } = twoProcesses();
+    const first = here.post('idempotent');
+    const early = await here.nthSent(0);
+    ledger.endLost(() => false, here.nowMs);
+    const second = there.post('idempotent');
+    const late = await there.nthSent(0);
+    early.answer('of the first');
+    await settleDown();
+    late.fail('connection_lost');
+    const { outcome } = await second.settled;
+    expect(outcome).toMatchObject({ status: 'unknown', error: { code: 'connection_lost' } });
+    expect((await first.settled).outcome).toEqual(outcome);
+  });
+
+  test('also where the wish to cancel it comes before it is known that it runs elsewhere', async () => {
+    const { here, there, ledger } = twoProcesses();
+    there.post('write');
+    const sent = await there.nthSent(0);
+    const second = here.post('write');
+    here.ports.inFlight.find([...ledger.records.keys()][0] as string)?.cancel('its caller asked for that');
+    await soon(() => ledger.cancelRequests.length > 0);
+    expect(ledger.cancelRequests).toEqual([sent.call.id]);
+    sent.fail('cancelled');
+    expect((await second.settled).outcome).toMatchObject({ status: 'unknown', error: { code: 'cancelled' } });
+    expect([...ledger.records.values()][0]?.outcome).toEqual((await second.settled).outcome);
+  });
+
+  test('also where a wait is joined that has just been given up', async () => {
+    const { here, there } = twoProcesses();
+    const first = there.post('write');
+    const sent = await there.nthSent(0);
+    const left = here.post('write');
+    await settleDown();
+    left.leave();
+    const joined = here.post('write');
+    await left.settled;
+    sent.answer('one');
+    expect((await joined.settled).outcome).toEqual((await first.settled).outcome);
+  });
+});

@@ -394,8 +394,13 @@ test('so many may wait for one run, and the next is told to come again', async (
   const others = Array.from({ length: limits.waitersMax - 1 }, () => pipeline.post('write'));
   const next = await pipeline.post('write').settled;
   expect(next.outcome).toMatchObject({
-    status: 'not_sent',
-    error: { code: 'server_busy', mayHaveExecuted: false, details: { retry_after_ms: 1_000 } },
+    status: 'unknown',
+    error: {
+      code: 'server_busy',
+      mayHaveExecuted: true,
+      retryable: true,
+      details: { retry_after_ms: 1_000 },
+    },
   });
   (await pipeline.nthSent(0)).answer('done');
   for (const post of [first, ...others]) expect((await post.settled).outcome.status).toBe('succeeded');

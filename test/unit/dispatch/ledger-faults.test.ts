@@ -47,7 +47,7 @@ const unwell = (): { pipeline: Pipeline; ledger: UnwellLedger } => {
 describe('while the ledger cannot be used', () => {
   test.for(['write', 'idempotent'] as const)('nothing that writes is sent (%s)', async (kind) => {
     const { pipeline, ledger } = unwell();
-    ledger.brokenBy = 'the disk is full';
+    ledger.fails.set('claim', 1);
     const refused = await pipeline.post(kind).settled;
     expect(refused).toMatchObject({
       outcome: {
@@ -64,15 +64,23 @@ describe('while the ledger cannot be used', () => {
     });
     expect(pipeline.sent).toEqual([]);
     expect(pipeline.told('callAdmitted')).toEqual([]);
-    expect(pipeline.told('ledgerFailed')).toEqual([
-      { during: 'find', reason: 'the disk is full' },
-      { during: 'claim', reason: 'the disk is full' },
-    ]);
-    ledger.brokenBy = undefined;
+    expect(pipeline.told('ledgerFailed')).toEqual([{ during: 'claim', reason: 'the claim failed' }]);
     expect(await pipeline.post(kind).settled).toMatchObject({
       outcome: { status: 'succeeded' },
       isRecorded: true,
     });
+  });
+
+  test('nothing that writes is sent, and nothing is said about earlier posts, where it cannot be read', async () => {
+    const { pipeline, ledger } = unwell();
+    ledger.brokenBy = 'the database is gone';
+    expect(await pipeline.post('write').settled).toMatchObject({
+      outcome: { status: 'unknown', error: { code: 'ledger_unavailable', mayHaveExecuted: true } },
+      attempts: 0,
+      isRecorded: false,
+    });
+    expect(pipeline.sent).toEqual([]);
+    expect(pipeline.told('ledgerFailed').map(({ during }) => during)).toEqual(['find', 'claim']);
   });
 
   test('reads go on, and their answers say that a repeat will not be known', async () => {
@@ -222,7 +230,10 @@ describe('a repeat while the ledger cannot be read', () => {
     ledger.brokenBy = 'the database is gone';
     pipeline.registry = registryOf([]);
     const repeated = await pipeline.post('write').settled;
-    expect(repeated.outcome).toMatchObject({ status: 'not_sent', error: { code: 'ledger_unavailable' } });
+    expect(repeated.outcome).toMatchObject({
+      status: 'unknown',
+      error: { code: 'ledger_unavailable', mayHaveExecuted: true, retryable: true },
+    });
     expect(repeated.isRecorded).toBe(false);
     ledger.brokenBy = undefined;
     expect(await pipeline.post('write').settled).toMatchObject({

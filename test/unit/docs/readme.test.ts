@@ -13,6 +13,8 @@ const pages = [
   'CONTRIBUTING.md',
   'CHANGELOG.md',
   'docs/codes.md',
+  'docs/delivery.md',
+  'docs/reliability.md',
   'docs/configuration.md',
 ];
 

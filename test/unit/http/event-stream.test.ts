@@ -1,10 +1,16 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import type { Progress } from '../../../src/dispatch/ports.ts';
+import type { PendingCall, Progress, SettledCall } from '../../../src/dispatch/ports.ts';
+import { streamedAnswer } from '../../../src/http/event-stream.ts';
+import { isStreamed } from '../../../src/http/exchange.ts';
+import { listen } from '../../../src/http/listener.ts';
 import { checkResponse, eventsOf } from '../../support/contract.ts';
 import {
   createTestService,
   functionCall,
   heldTool,
+  mintToken,
   type TestRequest,
   type TestServer,
   type TestService,
@@ -32,6 +38,13 @@ function slowService() {
   return { service, paying, looking };
 }
 
+/** A service with a tool whose output no connection holds at once. */
+const largeService = () =>
+  createTestService({
+    servers: [{ ...lab, policy: { outputCharsMax: 20_000_000 } }],
+    behaviours: { 'lab:pay': () => textResult('x'.repeat(16_777_216)) },
+  });
+
 /** A stream of events as it comes. */
 async function openStream(service: TestService, path: string, body: unknown) {
   const headers = { ...asEvents.headers, 'content-type': 'application/json' };
@@ -56,6 +69,11 @@ async function openStream(service: TestService, path: string, body: unknown) {
       return eventsOf(text);
     },
   };
+}
+
+/** Lets everything happen that is ready to; for a test whose timers stand still. */
+async function nextLoopTurns(): Promise<void> {
+  for (let count = 0; count < 20; count += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
 afterEach(() => void vi.useRealTimers());
@@ -193,6 +211,140 @@ describe('an event stream', () => {
     await stream.readAll();
     await drained;
   });
+
+  test('is no work in hand any more when only its reader is missing, and can still be read', async () => {
+    const { service, paying } = slowService();
+    const { admission } = service.service;
+    const stream = await openStream(service, '/v1/calls', pay);
+    await paying.called;
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const drained = admission.close(60_000);
+    vi.advanceTimersByTime(10_000);
+    await nextLoopTurns();
+    expect(admission.running).toBe(1);
+    paying.finish();
+    await nextLoopTurns();
+    vi.advanceTimersByTime(1_000);
+    expect(await stream.read()).toBe(true);
+    vi.advanceTimersByTime(1_500);
+    await nextLoopTurns();
+    expect(admission.running).toBe(1);
+    vi.advanceTimersByTime(1_000);
+    await drained;
+    expect((await stream.readAll()).map(({ event }) => event)).toEqual(['output', 'done']);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('of which nothing is taken for a minute is cut, as if its reader had left', async () => {
+    const { service, paying, looking } = slowService();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const path = '/v1/turns';
+    const headers = { ...asEvents.headers, 'content-type': 'application/json', 'x-request-id': 'lazy' };
+    const body = JSON.stringify([look, pay]);
+    const response = await service.open('POST', path, { scopes, headers }, body);
+    const attentive = await openStream(service, path, [look, pay]);
+    await Promise.all([looking.called, paying.called]);
+    for (let count = 0; count < 6; count += 1) {
+      vi.advanceTimersByTime(10_000);
+      await attentive.read();
+    }
+    expect(service.service.admission.running).toBe(2);
+    vi.advanceTimersByTime(10_000);
+    await nextLoopTurns();
+    expect(service.service.admission.running).toBe(1);
+    expect(service.events).toContainEqual({ event: 'stream.stalled', fields: { request_id: 'lazy' } });
+    await expect(response.text()).rejects.toThrow('takes nothing');
+    // The other reader still waits for the call.
+    expect(looking.calls[0]?.signal.aborted).toBe(false);
+    await attentive.reader.cancel();
+    expect(looking.calls[0]?.signal.reason).toBe('its caller has left');
+    expect(vi.getTimerCount()).toBe(0);
+    paying.finish();
+    await until(() => service.finished.length === 2);
+  });
+
+  test('that is not taken from its connection is cut with it', async () => {
+    const service = largeService();
+    const listener = await listen(service.service, { host: '127.0.0.1', port: 0 }, { bodyTimeoutMs: 30_000 });
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const body = JSON.stringify(pay);
+    const head = [
+      'POST /v1/calls HTTP/1.1',
+      'host: 127.0.0.1',
+      `authorization: Bearer ${await mintToken(...scopes)}`,
+      'accept: text/event-stream',
+      'content-type: application/json',
+      `content-length: ${body.length}`,
+    ];
+    const socket = connect(Number(new URL(listener.url).port), '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+    await until(() => service.finished.length === 1);
+    vi.advanceTimersByTime(70_000);
+    const closed = once(socket, 'close');
+    socket.resume();
+    await closed;
+    expect(service.events.at(-1)?.event).toBe('stream.stalled');
+    expect(service.service.admission.running).toBe(0);
+    listener.closeNow();
+    await listener.close();
+  });
+
+  test('of which a little is taken every minute is not cut', async () => {
+    const service = largeService();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const stream = await openStream(service, '/v1/calls', pay);
+    await until(() => service.finished.length === 1);
+    for (let count = 0; count < 12; count += 1) {
+      vi.advanceTimersByTime(60_000);
+      expect(await stream.read()).toBe(true);
+    }
+    const events = await stream.readAll();
+    expect(events.map(({ event }) => event)).toEqual(['output', 'done']);
+    expect(events[0]?.data.item).toEqual(events[1]?.data);
+  });
+
+  test.each(['output', 'done'])(
+    'whose %s cannot be written breaks off and lets go of all',
+    async (faulty) => {
+      const service = createTestService();
+      const left = vi.fn<() => void>();
+      let settle = (): void => {};
+      const settled = new Promise<SettledCall>((resolve) => {
+        settle = () => resolve({ id: 'id-1' } as SettledCall);
+      });
+      const pending: Partial<PendingCall> = {
+        call: { callId: 'c1' } as PendingCall['call'],
+        settled,
+        onProgress: () => () => {},
+        leave: left,
+      };
+      const write = (event: string): string => {
+        if (event === faulty) throw new RangeError('Invalid string length');
+        return 'x';
+      };
+      const calls = {
+        begin: (onBegun: (call: PendingCall, index: number) => void): PendingCall => {
+          onBegun(pending as PendingCall, 0);
+          return pending as PendingCall;
+        },
+        item: () => write('output'),
+        whole: () => write('done'),
+      };
+      vi.useFakeTimers();
+      const { body } = streamedAnswer(calls, {}, 'req-1', service.service);
+      if (!isStreamed(body)) throw new Error('no stream');
+      settle();
+      await expect(new Response(body.stream).text()).rejects.toThrow('callgate failed on this request');
+      await body.ended;
+      expect(left).toHaveBeenCalledTimes(faulty === 'output' ? 1 : 0);
+      expect(vi.getTimerCount()).toBe(0);
+      expect(service.events.at(-1)).toMatchObject({
+        event: 'request.failed',
+        fields: { request_id: 'req-1' },
+      });
+    },
+  );
 
   test('that callgate fails on breaks off', async () => {
     const { service, paying } = slowService();

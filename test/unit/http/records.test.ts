@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { cancelAsked } from '../../../src/dispatch/calls-in-flight.ts';
+import { LedgerUnavailable } from '../../../src/dispatch/ports.ts';
 import {
   createTestService,
   functionCall,
@@ -246,6 +247,61 @@ describe('the list of calls', () => {
     const second = await service.get(next, mayAll);
     expect(second.json.calls.map(({ call_id }: { call_id: string }) => call_id)).toEqual(['a']);
     expect(second.headers.get('link')).toBeNull();
+  });
+
+  test('ends a page early where the ledger has searched long, and loses none', async () => {
+    const service = createTestService({ servers: [lab] });
+    const ids = Array.from({ length: 8 }, (_, index) => `c${index}`);
+    for (const id of ids) await service.post('/v1/calls', functionCall(id, 'lab__ping'), mayAll);
+    const { list } = service.ledger;
+    let lists = 0;
+    // Each search looks at one record, and shows every second one.
+    service.ledger.list = async (query) => {
+      lists += 1;
+      const [record] = await list.call(service.ledger, { ...query, limit: 1 });
+      if (record === undefined) return [];
+      const isShown = Number(record.callId.slice(1)) % 2 === 0;
+      return Object.assign(isShown ? [record] : [], { resumeBefore: record.id });
+    };
+    const first = await service.get('/v1/calls', mayAll);
+    expect(first.json.calls.map(({ call_id }: { call_id: string }) => call_id)).toEqual(['c6', 'c4']);
+    expect(lists).toBe(5);
+    const next = /^<(.+)>/.exec(first.headers.get('link') ?? '')?.[1] ?? '';
+    const second = await service.get(next, mayAll);
+    expect(second.json.calls.map(({ call_id }: { call_id: string }) => call_id)).toEqual(['c2', 'c0']);
+    expect(second.headers.get('link')).toBeNull();
+  });
+
+  test('is made one at a time for a caller, and four at a time for all', async () => {
+    const service = createTestService({ servers: [lab] });
+    const refused = async (): Promise<void> => {
+      const { status, json, headers } = await service.get('/v1/calls', mayAll);
+      expect([status, json.code, headers.get('retry-after')]).toEqual([503, 'overloaded', '1']);
+    };
+    const { list } = service.ledger;
+    let finish: (error: Error) => void = () => {};
+    const held = new Promise<never>((_, fail) => {
+      finish = fail;
+    });
+    let isAsked = false;
+    service.ledger.list = () => {
+      isAsked = true;
+      return held;
+    };
+    const first = service.get('/v1/calls', mayAll);
+    await until(() => isAsked);
+    await refused();
+    finish(new LedgerUnavailable('gone'));
+    expect((await first).json.code).toBe('ledger_unavailable');
+    service.ledger.list = list;
+    expect(await listed(service, '')).toEqual([]);
+
+    const { admission } = service.service;
+    const others = ['a', 'b', 'c', 'd'];
+    expect(others.map((other) => admission.takeList(other))).toEqual([true, true, true, true]);
+    await refused();
+    admission.giveList('c');
+    expect(await listed(service, '')).toEqual([]);
   });
 
   test.each([

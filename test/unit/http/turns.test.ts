@@ -368,3 +368,57 @@ describe('any mixture of calls', () => {
     );
   });
 });
+
+describe('a turn whose outputs are too many bytes together', () => {
+  const text = 'x'.repeat(15_000_000);
+  const calls = Array.from({ length: 9 }, (_, index) => functionCall(`c${index}`, 'lab__ping'));
+  const startLarge = () =>
+    createTestService({
+      servers: [{ ...lab, policy: { outputCharsMax: 16_000_000 } }],
+      behaviours: { 'lab:ping': () => textResult(text) },
+    });
+
+  test('is refused as JSON when its calls have run, each of which can be had by itself', async () => {
+    const service = startLarge();
+    const { status, json } = await service.post('/v1/turns', calls, mayAll);
+    expect([status, json.code]).toEqual([413, 'payload_too_large']);
+    expect(json.detail).toMatch(
+      /^the calls have run, .* 13500\d{4} bytes together, more than 134217728: post its/,
+    );
+    const one = await service.post('/v1/turns', calls.slice(8), mayAll);
+    expect(one.json.calls).toMatchObject([{ call_id: 'c8', replayed: true }]);
+    expect(service.sent).toHaveLength(9);
+    expect(service.service.admission.running).toBe(0);
+  });
+
+  test('gets all its outputs as a stream, which then breaks off instead of repeating them', async () => {
+    const service = startLarge();
+    const headers = { accept: 'text/event-stream', 'content-type': 'application/json', 'x-request-id': 'r' };
+    const response = await service.open('POST', '/v1/turns', { ...mayAll, headers }, JSON.stringify(calls));
+    let outputs = 0;
+    const readAll = async () => {
+      for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+        const bytes = Buffer.from(chunk);
+        if (bytes.includes('event: output')) outputs += 1;
+        expect(bytes.includes('event: done')).toBe(false);
+      }
+    };
+    await expect(readAll()).rejects.toThrow('more than 134217728 bytes together');
+    expect(outputs).toBe(9);
+    expect(service.events.at(-1)).toMatchObject({
+      event: 'stream.too_large',
+      fields: { request_id: 'r', bytes_max: 134_217_728 },
+    });
+    expect(service.service.admission.running).toBe(0);
+  });
+
+  test('is cut as a stream where nobody takes them', async () => {
+    const service = startLarge();
+    const headers = { accept: 'text/event-stream', 'content-type': 'application/json' };
+    const eleven = [...calls, functionCall('c9', 'lab__ping'), functionCall('c10', 'lab__ping')];
+    const response = await service.open('POST', '/v1/turns', { ...mayAll, headers }, JSON.stringify(eleven));
+    while (service.service.admission.running > 0) await new Promise((resolve) => setImmediate(resolve));
+    expect(service.events.at(-1)?.event).toBe('stream.stalled');
+    await expect(response.text()).rejects.toThrow('takes nothing');
+  });
+});

@@ -357,7 +357,7 @@ describe('while the ledger cannot be written', () => {
     const { status, json } = await service.post('/v1/turns', [pay, look], mayAll);
     expect(status).toBe(200);
     expect(json.calls).toMatchObject([
-      { status: 'not_sent', code: 'ledger_unavailable', may_have_executed: false, replay_protected: false },
+      { status: 'unknown', code: 'ledger_unavailable', may_have_executed: true, replay_protected: false },
       { status: 'succeeded', replay_protected: false },
     ]);
     expect(JSON.parse(json.append[0].output).error).toMatchObject({ retryable: true, retry_after_ms: 1_000 });
