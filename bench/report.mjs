@@ -27,16 +27,32 @@ export const atMost = (name, measured, must, aim) => ({
 export const atLeast = (name, measured, must, aim) => ({
   name,
   measured,
-  wanted: `at least ${must} (aim ${aim})`,
+  wanted: aim === undefined ? `at least ${must}` : `at least ${must} (aim ${aim})`,
   isMet: measured.median >= must,
-  isAimMet: measured.median >= aim,
+  isAimMet: aim !== undefined && measured.median >= aim,
 });
 
-const verdict = ({ isMet, isAimMet }) => (isAimMet ? 'met, aim reached' : isMet ? 'met' : 'MISSED');
+/** The result of a part that this machine lacks something for. */
+export const notMeasured = (title, goalNames, reason) => ({
+  title,
+  text: [`Not measured: ${reason}.`],
+  goals: goalNames.map((name) => ({ name, wanted: '', measured: undefined })),
+});
+
+function verdict({ measured, isMet, isAimMet }) {
+  if (measured === undefined) return 'NOT MEASURED';
+  if (isAimMet) return 'met, aim reached';
+  return isMet ? 'met' : 'MISSED';
+}
 
 export function report(parts, { rounds, seconds }) {
   const goals = parts.flatMap((part) => part.goals);
-  const rows = goals.map((goal) => [goal.name, goal.wanted, range(goal.measured, 2), verdict(goal)]);
+  const rows = goals.map((goal) => [
+    goal.name,
+    goal.wanted,
+    goal.measured === undefined ? '' : range(goal.measured, 2),
+    verdict(goal),
+  ]);
   const machine = `${os.availableParallelism()} cores, ${os.cpus()[0].model.trim()}, Node ${process.versions.node}`;
   return [
     `${new Date().toISOString().slice(0, 10)}, ${machine}. ${rounds} rounds, slices of ${seconds} s.`,

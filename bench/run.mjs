@@ -1,16 +1,27 @@
 // Measures callgate beside a direct SDK call and mcp-hub, on loopback only. Options:
-//   --only=calls,start,tools,token   --rounds=7   --seconds=0.5   --conc=1,16,64,256   --write=docs/performance.md
+//   --only=calls,start,tools,token,slow-disk,postgres,records   --rounds=7   --seconds=0.5   --conc=1,16,64,256   --write=docs/performance.md
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { measureCalls } from './parts/calls.mjs';
+import { measurePostgres } from './parts/postgres.mjs';
+import { measureRecords } from './parts/records.mjs';
+import { measureSlowDisk } from './parts/slow-disk.mjs';
 import { measureStart } from './parts/start.mjs';
 import { measureToken } from './parts/token.mjs';
 import { measureTools } from './parts/tools.mjs';
 import { report, writeInto } from './report.mjs';
 
-const parts = { calls: measureCalls, start: measureStart, tools: measureTools, token: measureToken };
+const parts = {
+  calls: measureCalls,
+  start: measureStart,
+  tools: measureTools,
+  token: measureToken,
+  'slow-disk': measureSlowDisk,
+  postgres: measurePostgres,
+  records: measureRecords,
+};
 
 const { values } = parseArgs({
   options: {
@@ -37,7 +48,7 @@ try {
   const text = report(results, options);
   console.log(text);
   if (values.write !== undefined) await writeInto(values.write, text);
-  process.exitCode = results.some(({ goals }) => goals.some(({ isMet }) => !isMet)) ? 1 : 0;
+  process.exitCode = results.some(({ goals }) => goals.some(({ isMet }) => isMet === false)) ? 1 : 0;
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
