@@ -45,9 +45,6 @@ const waitingCharsMax = 268_435_456;
 /** How long operations that nobody waits for may gather, and how many of them. */
 const gatherMs = 10;
 const gatherMax = 256;
-/** Under load a batch waits this long for more than the last one had; a batch of so few goes out at once. */
-const companyMs = 1;
-const companyMin = 6;
 
 /**
  * Opens the ledger in a SQLite file, for this process alone. Calls that were on their way when the last process ended
@@ -103,12 +100,9 @@ export class SqliteLedger implements OpenLedger {
   #waiting: Waiting[] = [];
   #waitingChars = 0;
   #isUrgent = false;
-  /** How many operations the last batch had. */
-  #lastCount = 0;
   #flying: readonly Waiting[] | undefined;
   #immediate: NodeJS.Immediate | undefined;
   #gatherTimer: NodeJS.Timeout | undefined;
-  #companyTimer: NodeJS.Timeout | undefined;
   readonly #lists = new Map<number, PromiseWithResolvers<RecordList>>();
   #listCount = 0;
   #openRows: PromiseWithResolvers<readonly OpenRow[]> | undefined;
@@ -332,28 +326,18 @@ export class SqliteLedger implements OpenLedger {
   #schedule(): void {
     if (this.#immediate !== undefined) return;
     const isUrgent = this.#isUrgent || this.#closing !== undefined || this.#waiting.length >= gatherMax;
-    if (!isUrgent) this.#gatherTimer ??= setTimeout(() => this.#flush(), gatherMs);
-    else if (this.#expectsCompany()) this.#companyTimer ??= setTimeout(() => this.#flush(), companyMs);
-    else this.#immediate = setImmediate(() => this.#flush());
-  }
-
-  // A commit costs the same for few as for many. Where many come, the next of them are about to.
-  #expectsCompany(): boolean {
-    const count = this.#lastCount;
-    return count >= companyMin && this.#waiting.length < count * 1.5 && this.#closing === undefined;
+    if (isUrgent) this.#immediate = setImmediate(() => this.#flush());
+    else this.#gatherTimer ??= setTimeout(() => this.#flush(), gatherMs);
   }
 
   #flush(): void {
     clearImmediate(this.#immediate);
     clearTimeout(this.#gatherTimer);
-    clearTimeout(this.#companyTimer);
     this.#immediate = undefined;
     this.#gatherTimer = undefined;
-    this.#companyTimer = undefined;
     if (this.#flying !== undefined || this.#waiting.length === 0) return;
     const batch = this.#batch;
     this.#flying = this.#waiting;
-    this.#lastCount = this.#waiting.length;
     this.#clearWaiting();
     this.#answerTimer.refresh();
     this.#thread.post({ kind: 'batch', batch });
