@@ -198,7 +198,7 @@ export interface RecordQuery {
 
 /** Records of one actor, newest first. */
 export interface RecordList extends ReadonlyArray<CallRecord> {
-  /** The search became too long: fewer were found than were asked for, and it goes on before this id. */
+  /** It became too long or too large: these are fewer than were asked for, and it goes on before this id. */
   readonly resumeBefore?: string | undefined;
 }
 

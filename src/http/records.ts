@@ -21,7 +21,7 @@ import { badParameter, type Query, readQuery, requireJsonAccepted } from './requ
 
 const pageDefault = 20;
 const pageMax = 100;
-/** Records that are read from the ledger at a time; enough for a usual page and to see whether there is another. */
+/** Records that are read from the ledger at a time, fewer where they are large (see `RecordList`). */
 const batchSize = 25;
 /** How often the ledger is asked for one page: often enough for the longest, and a bound where few records fit. */
 const batchesMax = Math.ceil((pageMax + 1) / batchSize);
@@ -101,17 +101,19 @@ async function readPage(
   let { before } = wanted;
   let chars = 0;
   for (let batches = 0; batches < batchesMax; batches += 1) {
-    const batch = await ledger.list({ ...wanted, before, limit: batchSize });
+    // One more than there is room for tells whether there is another page.
+    const asked = Math.min(batchSize, limit + 1 - calls.length);
+    const batch = await ledger.list({ ...wanted, before, limit: asked });
     for (const record of batch) {
+      if (calls.length === limit) return { calls, next: before };
       const member = recordMember(record, actor);
       chars += JSON.stringify(member).length;
-      if (calls.length === limit || (calls.length > 0 && chars > pageCharsMax))
-        return { calls, next: before };
+      if (calls.length > 0 && chars > pageCharsMax) return { calls, next: before };
       calls.push(member);
       before = record.id;
     }
     if (batch.resumeBefore !== undefined) before = batch.resumeBefore;
-    else if (batch.length < batchSize) return { calls, next: undefined };
+    else if (batch.length < asked) return { calls, next: undefined };
   }
   return { calls, next: before };
 }

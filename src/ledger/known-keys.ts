@@ -1,3 +1,5 @@
+import { randomInt } from 'node:crypto';
+
 const segmentCount = 256;
 const slotsAtFirst = 16;
 /** Over this part of the slots in use, a segment doubles. */
@@ -21,16 +23,21 @@ export function tagOf(key: string): number {
  */
 export class KnownKeys {
   readonly #segments: readonly Segment[];
+  readonly #place: (tag: number) => number;
   #latest = 0;
   #size = 0;
 
-  /** @param expected how many keys there will be at least, so that none is put in its place twice */
-  constructor(expected = 0) {
+  /**
+   * @param expected how many keys there will be at least, so that none is put in its place twice
+   * @param place a number from the tag that chooses where it stands
+   */
+  constructor(expected = 0, place = secretPlace) {
+    this.#place = place;
     // The segments are not equally full: most have room for a tenth more than their share.
     const share = (expected / segmentCount) * 1.1;
     let slots = slotsAtFirst;
     while (slots * loadMax < share) slots *= 2;
-    this.#segments = Array.from({ length: segmentCount }, () => new Segment(slots));
+    this.#segments = Array.from({ length: segmentCount }, () => new Segment(slots, place));
   }
 
   get size(): number {
@@ -68,7 +75,7 @@ export class KnownKeys {
   }
 
   #segment(tag: number): Segment {
-    return this.#segments[tag & (segmentCount - 1)] as Segment;
+    return this.#segments[this.#place(tag) & (segmentCount - 1)] as Segment;
   }
 
   #whole(row: number): number {
@@ -83,8 +90,10 @@ class Segment {
   #tags: Uint32Array;
   #rows: Uint32Array;
   #used = 0;
+  readonly #place: (tag: number) => number;
 
-  constructor(slots: number) {
+  constructor(slots: number, place: (tag: number) => number) {
+    this.#place = place;
     this.#tags = new Uint32Array(slots);
     this.#rows = new Uint32Array(slots);
   }
@@ -92,7 +101,7 @@ class Segment {
   add(tag: number, row: number): void {
     if (this.#used >= this.#rows.length * loadMax) this.#grow();
     const mask = this.#rows.length - 1;
-    let slot = home(tag) & mask;
+    let slot = this.#home(tag) & mask;
     while (this.#rows[slot] !== 0) slot = (slot + 1) & mask;
     this.#tags[slot] = tag;
     this.#rows[slot] = row;
@@ -102,7 +111,7 @@ class Segment {
   find(tag: number): number | number[] | undefined {
     const mask = this.#rows.length - 1;
     let found: number | number[] | undefined;
-    for (let slot = home(tag) & mask; this.#rows[slot] !== 0; slot = (slot + 1) & mask) {
+    for (let slot = this.#home(tag) & mask; this.#rows[slot] !== 0; slot = (slot + 1) & mask) {
       if (this.#tags[slot] !== tag) continue;
       const row = this.#rows[slot] as number;
       if (found === undefined) found = row;
@@ -114,14 +123,14 @@ class Segment {
 
   remove(tag: number, row: number): boolean {
     const mask = this.#rows.length - 1;
-    let slot = home(tag) & mask;
+    let slot = this.#home(tag) & mask;
     while (this.#tags[slot] !== tag || this.#rows[slot] !== row) {
       if (this.#rows[slot] === 0) return false;
       slot = (slot + 1) & mask;
     }
     // Whoever stands behind the gap and could not be found across it moves into it.
     for (let next = (slot + 1) & mask; this.#rows[next] !== 0; next = (next + 1) & mask) {
-      const distance = (next - home(this.#tags[next] as number)) & mask;
+      const distance = (next - this.#home(this.#tags[next] as number)) & mask;
       if (distance < ((next - slot) & mask)) continue;
       this.#tags[slot] = this.#tags[next] as number;
       this.#rows[slot] = this.#rows[next] as number;
@@ -131,6 +140,11 @@ class Segment {
     this.#tags[slot] = 0;
     this.#used -= 1;
     return true;
+  }
+
+  // The low bits have chosen the segment.
+  #home(tag: number): number {
+    return this.#place(tag) >>> 8;
   }
 
   #grow(): void {
@@ -145,5 +159,15 @@ class Segment {
   }
 }
 
-// The low bits have chosen the segment.
-const home = (tag: number): number => tag >>> 8;
+/**
+ * Callers can compute the tags of their calls. Where those stand they cannot know, so that they cannot crowd them into
+ * one place.
+ */
+function secretPlace(tag: number): number {
+  const mixed = Math.imul(tag ^ secret, secretFactor);
+  const spread = Math.imul(mixed ^ (mixed >>> 15), 0x85ebca6b);
+  return (spread ^ (spread >>> 13)) >>> 0;
+}
+
+const secret = randomInt(2 ** 32);
+const secretFactor = randomInt(2 ** 31) * 2 + 1;

@@ -1,6 +1,6 @@
 import { type ConnectionPool, Connections, type Statement } from './postgres-connections.ts';
 import { describeFailure, isRefusal, unavailable } from './postgres-errors.ts';
-import { isBefore, type RecordRow, recordColumns, recordFromRow } from './postgres-rows.ts';
+import { callBytesOf, isBefore, type RecordRow, recordColumns, recordFromRow } from './postgres-rows.ts';
 import { checkSchemaVersion, readSchemaVersion, schemaVersion } from './postgres-schema.ts';
 import { operatorsWord } from './row.ts';
 import { type LedgerArchive, LedgerRefused } from './settings.ts';
@@ -25,7 +25,8 @@ const getStatement: Statement = {
 const settleStatement: Statement = {
   name: 'callgate_archive_settle',
   text: `
-    UPDATE callgate.calls c SET status = $2, outcome = $3, result_bytes = octet_length($3), updated_at_ms = $4
+    UPDATE callgate.calls c SET status = $2, outcome = $3, updated_at_ms = $4,
+      result_bytes = octet_length($3) + ${callBytesOf('c')}
     WHERE c.id = $1 AND c.status = 'unknown' AND c.outcome IS NOT NULL
     RETURNING c.id`,
 };

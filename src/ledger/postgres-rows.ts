@@ -1,12 +1,5 @@
-import type { Outcome } from '../core/outcome.ts';
-import {
-  type CallRecord,
-  isFinal,
-  type RecordedCall,
-  type RecordedTool,
-  type RecordStatus,
-} from '../dispatch/record.ts';
-import { toolFromText, toolText } from './row.ts';
+import type { CallRecord, RecordedCall, RecordedTool, RecordStatus } from '../dispatch/record.ts';
+import { toolFromText, toolText, withOutcome } from './row.ts';
 
 /** The columns of `callgate.calls` that make a record, in the order that `recordFromRow` takes them. */
 export const recordColumns =
@@ -16,7 +9,7 @@ export const recordColumns =
 /** Whether a record is older than the id `$2`, or that is null: no id sorts after "~". An OR would keep indexes out. */
 export const isBefore = "c.id < coalesce($2, '~')";
 
-/** A row of `recordColumns`. */
+/** A row of `recordColumns`; a list adds how many records there are of which it may give only the first. */
 export type RecordRow = readonly [
   key: string,
   id: string,
@@ -33,31 +26,37 @@ export type RecordRow = readonly [
   attempts: number,
   updatedAtMs: number,
   outcome: string | null,
+  found?: number,
 ];
 
 /** A record as it was written. */
 export function recordFromRow(row: RecordRow): CallRecord {
   const [key, id, fingerprint, actor, run, turn, callId, name, tool, createdAtMs, status, attempt] = row;
   const [, , , , , , , , , , , , attempts, updatedAtMs, outcome] = row;
-  return {
-    id,
-    key,
-    fingerprint,
-    actor,
-    run: run === null ? undefined : decodeText(run),
-    turn: turn === null ? undefined : decodeText(turn),
-    callId: decodeText(callId),
-    name: decodeText(name),
-    tool: tool === null ? undefined : toolFromText(tool),
-    createdAtMs,
-    status,
-    attempt,
-    attempts,
-    updatedAtMs,
-    outcome: outcome === null ? undefined : (JSON.parse(outcome) as Outcome),
-    isExpired: outcome === null && isFinal(status),
-  };
+  return withOutcome(
+    {
+      id,
+      key,
+      fingerprint,
+      actor,
+      run: run === null ? undefined : decodeText(run),
+      turn: turn === null ? undefined : decodeText(turn),
+      callId: decodeText(callId),
+      name: decodeText(name),
+      tool: tool === null ? undefined : toolFromText(tool),
+      createdAtMs,
+      status,
+      attempt,
+      attempts,
+      updatedAtMs,
+    },
+    outcome,
+  );
 }
+
+/** Bytes that the call in a row of this name takes beside its outcome. */
+export const callBytesOf = (row: string): string =>
+  `octet_length(concat(${row}.actor, ${row}.run, ${row}.turn, ${row}.call_id, ${row}.name, ${row}.tool))`;
 
 /** A caller's text as PostgreSQL can hold it: JSON escapes NUL and lone surrogates. */
 export const encodeText = (text: string): string => JSON.stringify(text);

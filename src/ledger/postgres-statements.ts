@@ -1,6 +1,7 @@
 import type { Statement } from './postgres-connections.ts';
-import { isBefore, recordColumns } from './postgres-rows.ts';
+import { callBytesOf, isBefore, recordColumns } from './postgres-rows.ts';
 import { schemaVersion } from './postgres-schema.ts';
+import { listedBytesMax } from './row.ts';
 
 // A newer callgate has changed what records mean: this one begins nothing more.
 const schemaIsOurs = `NOT EXISTS (SELECT FROM callgate.migrations m WHERE m.version > ${schemaVersion})`;
@@ -74,7 +75,7 @@ export const settleStatement: Statement = {
   text: `
     UPDATE callgate.calls c SET status = i.status, outcome = i.outcome, attempts = c.attempts + i.sent,
       updated_at_ms = i.at_ms, owner = NULL, shelf = ${shelfOf('c.is_read', 'i.status')},
-      result_bytes = octet_length(i.outcome)
+      result_bytes = octet_length(i.outcome) + ${callBytesOf('c')}
     FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::integer[], $6::double precision[])
       AS i (key, attempt, status, outcome, sent, at_ms)
     WHERE c.key = i.key AND c.attempt = i.attempt
@@ -98,7 +99,7 @@ export const recordStatement: Statement = {
     INSERT INTO callgate.calls AS c
       (${callColumns}, actor_hash, updated_at_ms, status, attempt, attempts, outcome, shelf, result_bytes)
     SELECT ${inputColumns}, hashtextextended(i.actor, 0), i.at_ms, i.status, 1, i.sent, i.outcome,
-      ${shelfOf('i.is_read', 'i.status')}, octet_length(i.outcome)
+      ${shelfOf('i.is_read', 'i.status')}, octet_length(i.outcome) + ${callBytesOf('i')}
     FROM ${callInput}, $13::text[], $14::text[], $15::integer[], $16::double precision[])
       AS i (${callColumns}, status, outcome, sent, at_ms)
     WHERE ${schemaIsOurs}
@@ -137,16 +138,21 @@ export const listEndStatement: Statement = {
 
 /**
  * `$1`: actor; `$2`: older than this id; `$3` to `$6`: call_id, run, turn, status, or null for any; `$7`: how many;
- * `$8`: no older than this id, or null.
+ * `$8`: no older than this id, or null. Each row says how many there are, of which it gives those that are not too
+ * much together, the first in any case.
  */
 export const listStatement: Statement = {
   name: 'callgate_list',
   text: `
-    SELECT ${recordColumns} FROM callgate.calls c
-    WHERE c.actor_hash = hashtextextended($1, 0) AND c.actor = $1 AND ${isBefore} AND c.id >= coalesce($8, '')
-      AND ($3::text IS NULL OR c.call_id = $3) AND ($4::text IS NULL OR c.run = $4)
-      AND ($5::text IS NULL OR c.turn = $5) AND ($6::text IS NULL OR c.status = $6)
-    ORDER BY c.actor_hash DESC, c.id DESC LIMIT $7`,
+    SELECT ${recordColumns}, c.found FROM (
+      SELECT c.*, count(*) OVER ()::integer AS found, sum(c.result_bytes) OVER (ORDER BY c.id DESC) AS bytes FROM (
+        SELECT c.* FROM callgate.calls c
+        WHERE c.actor_hash = hashtextextended($1, 0) AND c.actor = $1 AND ${isBefore} AND c.id >= coalesce($8, '')
+          AND ($3::text IS NULL OR c.call_id = $3) AND ($4::text IS NULL OR c.run = $4)
+          AND ($5::text IS NULL OR c.turn = $5) AND ($6::text IS NULL OR c.status = $6)
+        ORDER BY c.actor_hash DESC, c.id DESC LIMIT $7) AS c) AS c
+    WHERE c.bytes <= ${listedBytesMax} OR c.bytes = c.result_bytes
+    ORDER BY c.id DESC`,
 };
 
 /** The channel that all replicas listen on; a message is the id of a call. */
@@ -165,7 +171,7 @@ export const requestCancelStatement: Statement = {
 const interrupt = (startedStatus: string, startedOutcome: string): string => `
   status = CASE c.status WHEN 'received' THEN 'not_sent' ELSE ${startedStatus} END,
   outcome = CASE c.status WHEN 'received' THEN $1 ELSE ${startedOutcome} END,
-  result_bytes = octet_length(CASE c.status WHEN 'received' THEN $1 ELSE ${startedOutcome} END),
+  result_bytes = octet_length(CASE c.status WHEN 'received' THEN $1 ELSE ${startedOutcome} END) + ${callBytesOf('c')},
   owner = NULL, shelf = ${shelfOf('c.is_read', "''")}`;
 
 /**

@@ -250,7 +250,10 @@ export class PostgresLedger implements OpenLedger {
           ? []
           : await ask<readonly [id: string]>(client, listEndStatement, [...range, listedMax]);
         const values = [...range, ...filters, limit, end?.[0] ?? null];
-        const records = (await ask<RecordRow>(client, listStatement, values)).map(recordFromRow);
+        const rows = await ask<RecordRow>(client, listStatement, values);
+        const records = rows.map(recordFromRow);
+        const [, , , , , , , , , , , , , , , found = 0] = rows[0] ?? [];
+        if (records.length < found) return Object.assign(records, { resumeBefore: records.at(-1)?.id });
         if (end === undefined || records.length === limit) return records;
         return Object.assign(records, { resumeBefore: end[0] });
       }),

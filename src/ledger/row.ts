@@ -70,25 +70,36 @@ export function callText(call: RecordedCall): string {
   return JSON.stringify(parts);
 }
 
-/** A call from the text that `callText` made, and from what identifies it. */
+/** Bytes that a call takes in a row beside its outcome; control characters are escaped to six each. */
+export const callBytes = (call: RecordedCall): number => Buffer.byteLength(callText(call));
+
+/** A call from the text that `callText` made, and from what identifies it. @throws DamagedText */
 export function callOf(
   text: string,
   { id, key, actor }: Pick<StoredRow, 'id' | 'key' | 'actor'>,
 ): RecordedCall {
-  const [fingerprint, run, turn, callId, name, tool, createdAtMs] = JSON.parse(text) as CallParts;
-  return {
-    id,
-    key,
-    fingerprint,
-    actor,
-    run: run ?? undefined,
-    turn: turn ?? undefined,
-    callId,
-    name,
-    tool: tool === null ? undefined : toolOf(tool),
-    createdAtMs,
-  };
+  try {
+    const [fingerprint, run, turn, callId, name, tool, createdAtMs] = JSON.parse(text) as CallParts;
+    return {
+      id,
+      key,
+      fingerprint,
+      actor,
+      run: run ?? undefined,
+      turn: turn ?? undefined,
+      callId,
+      name,
+      tool: tool === null ? undefined : toolOf(tool),
+      createdAtMs,
+    };
+  } catch {
+    // What the parser says would show a piece of it.
+    throw new DamagedText('the text of a record cannot be read');
+  }
 }
+
+/** A text of the store is not as it was written. */
+export class DamagedText extends Error {}
 
 const partsOf = ({ name, target, isRepeatable, render }: RecordedTool): ToolParts => [
   name,
@@ -112,19 +123,54 @@ export const toolText = (tool: RecordedTool): string => JSON.stringify(partsOf(t
 /** A tool from the text that `toolText` made. */
 export const toolFromText = (text: string): RecordedTool => toolOf(JSON.parse(text) as ToolParts);
 
-/** A record from its row. */
-export function recordOf(row: StoredRow): CallRecord {
-  const status = statusOf(row.status);
+/** A record from its row. @throws DamagedText */
+export const recordOf = (row: StoredRow): CallRecord =>
+  withOutcome(
+    {
+      ...callOf(row.call, row),
+      status: statusOf(row.status),
+      attempt: row.attempt,
+      attempts: row.attempts,
+      updatedAtMs: row.updatedAtMs,
+    },
+    row.outcome,
+  );
+
+/**
+ * A record with the JSON text of its outcome, or null where there is none. The text is parsed when the outcome is
+ * asked for: it may be of many megabytes, and most answers need no more than the rest.
+ */
+export function withOutcome(
+  record: Omit<CallRecord, 'outcome' | 'isExpired'>,
+  text: string | null,
+): CallRecord {
+  let unparsed = text;
+  let outcome: Outcome | undefined;
   return {
-    ...callOf(row.call, row),
-    status,
-    attempt: row.attempt,
-    attempts: row.attempts,
-    updatedAtMs: row.updatedAtMs,
-    outcome: row.outcome === null ? undefined : (JSON.parse(row.outcome) as Outcome),
-    isExpired: row.outcome === null && isFinal(status),
+    ...record,
+    get outcome() {
+      if (unparsed !== null) outcome = outcomeOf(unparsed);
+      unparsed = null;
+      return outcome;
+    },
+    isExpired: text === null && isFinal(record.status),
   };
 }
+
+function outcomeOf(text: string): Outcome {
+  try {
+    return JSON.parse(text) as Outcome;
+  } catch {
+    return failed('ledger_unavailable', 'the stored result of this call is damaged and cannot be read', {
+      status: 'unknown',
+      mayHaveExecuted: true,
+      retryable: false,
+    });
+  }
+}
+
+/** What one read of a list brings of stored bytes at most, unless its first record alone is larger. */
+export const listedBytesMax = 4_194_304;
 
 /** Whether nothing has happened under the key of a record that could happen twice. */
 export const mayBeTakenOver = (old: CallRecord, call: RecordedCall): boolean =>

@@ -13,9 +13,12 @@ export interface LedgerSettings {
   readonly readOutputRetentionMs: number;
   /** From the end of a call until nothing of it is left. */
   readonly tombstoneRetentionMs: number;
-  /** Bytes of all stored results; over it the oldest go first, those of reads before those of writes. */
+  /**
+   * Bytes of all stored calls and results; over it the oldest results go first, those of reads before those of writes.
+   * What is left of a call without its result does not count: it goes by its time, and by `actorRecordsMax`.
+   */
   readonly bytesMax: number;
-  /** The same for the results of one actor, so that one cannot push out the others'. */
+  /** The same for the calls of one actor, so that one cannot push out the others'. */
   readonly actorBytesMax: number;
   /** Records of one actor. Over it, records of reads go first; if writes alone are as many, new ones are refused. */
   readonly actorRecordsMax: number;

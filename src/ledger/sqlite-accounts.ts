@@ -1,12 +1,12 @@
 import type { LedgerSettings } from './settings.ts';
-import type { Database } from './sqlite-driver.ts';
+import { type Database, damage } from './sqlite-driver.ts';
 import { isOfRead } from './sqlite-shelves.ts';
 
 interface Counters {
   records: number;
   /** Records that go first when the actor has too many. */
   reads: number;
-  /** Bytes of outcomes. */
+  /** Bytes of records that have their outcome, with what they say of the call. */
   bytes: number;
   readBytes: number;
 }
@@ -50,7 +50,7 @@ export class Accounts {
     }
   }
 
-  /** Bytes of all outcomes. */
+  /** Those of all actors. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -79,7 +79,9 @@ export class Accounts {
 
   /** The account that a row of the store names. */
   numbered(number: number): Account {
-    return this.#byNumber.get(number) as Account;
+    const account = this.#byNumber.get(number);
+    if (account === undefined) throw damage('a record is of an actor that is not there');
+    return account;
   }
 
   /** Counts a row that comes to a shelf, or leaves it. */

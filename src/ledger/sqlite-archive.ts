@@ -64,10 +64,8 @@ class SqliteArchive implements LedgerArchive {
       parameters,
     );
     // Each part of the index has given its newest; the newest of those are the newest of all.
-    return rows
-      .sort((a, b) => (a.id < b.id ? 1 : -1))
-      .slice(0, limit)
-      .map(recordOf);
+    const newest = rows.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, limit);
+    return orUnavailable(() => newest.map(recordOf));
   }
 
   async get(id: string): Promise<CallRecord | undefined> {
@@ -76,7 +74,7 @@ class SqliteArchive implements LedgerArchive {
        WHERE calls.actor & ${bucketsMask} = ? AND calls.id = ?`,
       [id],
     );
-    return row === undefined ? undefined : recordOf(row);
+    return row === undefined ? undefined : orUnavailable(() => recordOf(row));
   }
 
   async settle(id: string, status: 'succeeded' | 'failed', note: string, user?: string): Promise<boolean> {

@@ -1,3 +1,5 @@
+import { DamagedText } from './row.ts';
+
 /** A value in a column or a parameter. */
 export type SqlValue = string | number | null;
 
@@ -99,9 +101,30 @@ export function sqliteFault(error: unknown): { readonly code: number; readonly m
     readonly errcode?: number;
     readonly message?: string;
   };
+  const own = error instanceof DamagedText ? sqliteCodes.corrupt : 0;
   // The extended codes carry the primary one in their low byte.
-  const code = (rawCode ?? errcode ?? 0) & 0xff;
+  const code = (rawCode ?? errcode ?? codeInText(message) ?? own) & 0xff;
   return { code, message: message ?? String(error) };
+}
+
+/** What libsql says of a file that it cannot open has the code at its end alone. */
+function codeInText(message: string | undefined): number | undefined {
+  const [, code] = /Unable to open connection to local database .*: (\d+)/s.exec(message ?? '') ?? [];
+  return code === undefined ? undefined : Number(code);
+}
+
+/** What is thrown where the store does not fit together, although SQLite itself finds no fault with it. */
+export const damage = (what: string): Error =>
+  Object.assign(new Error(what), { errcode: sqliteCodes.corrupt });
+
+/** Gives up the open transaction, if there still is one. */
+export function rollback(database: Database): void {
+  try {
+    database.exec('ROLLBACK');
+  } catch (error) {
+    // After some faults, a full disk among them, SQLite has rolled back by itself.
+    if (!/no transaction is active/.test((error as Error).message)) throw error;
+  }
 }
 
 /** The result codes that callgate tells apart (sqlite.org/rescode.html). */

@@ -1,12 +1,13 @@
 import { missingMigrations } from './migrations.ts';
-import type { Database } from './sqlite-driver.ts';
+import { type Database, rollback } from './sqlite-driver.ts';
 
 /**
  * The schema of the SQLite ledger, step by step. A step that has been released is never changed.
  *
  * calls: one row per record, in the order in which the rows were made, so that concurrent calls share their pages.
  *   tag: `tagOf` of the key. shelf: what retention does next with it, see `shelves`; due: when (epoch milliseconds).
- *   status: `statusNumber`. call: `callText`. outcome: JSON, null while there is none. size: bytes of it.
+ *   status: `statusNumber`. call: `callText`. outcome: JSON, null while there is none; size: bytes of both,
+ *   0 where there is no outcome.
  * calls_by_due serves retention, finds the calls on their way (shelf 0), and holds all tags beside each other for the
  *   start. calls_by_id serves the list of an actor; its first column keeps the new entries of many actors on few pages.
  * actors: who has records, and how much of what.
@@ -68,7 +69,7 @@ export function migrate(database: Database, file: string, nowMs: number): void {
       database.prepare('INSERT INTO migrations VALUES (?, ?)').run([number, nowMs]);
       database.exec('COMMIT');
     } catch (error) {
-      database.exec('ROLLBACK');
+      rollback(database);
       throw error;
     }
   }

@@ -34,17 +34,34 @@ export function makeFile(file: string): string {
   return orRefusal(file, () => {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     // One that is there already may be open: closing it here would take away the locks that SQLite has on it.
-    if (statSync(file, { throwIfNoEntry: false }) === undefined) closeSync(openSync(file, 'a', 0o600));
+    if (!isThere(file)) closeSync(openSync(file, 'a', 0o600));
     return realpathSync(file);
   });
+}
+
+/** @throws LedgerRefused where something is there that must not be opened as a ledger */
+function isThere(file: string): boolean {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found === undefined) return false;
+  if (!found.isFile()) {
+    const kind = found.isDirectory() ? 'a directory' : 'no plain file';
+    throw new LedgerRefused(
+      `the ledger ${file} cannot be used: it is ${kind}; name a file, which is made if it is not there`,
+    );
+  }
+  // SQLite keeps the write-ahead log under the name that it was given, and so does the lock.
+  if (found.nlink > 1) {
+    throw new LedgerRefused(
+      `the ledger ${file} cannot be used: the file has ${found.nlink} names (hard links), and under another one it can be written at the same time; leave it one name, or make a copy`,
+    );
+  }
+  return true;
 }
 
 /** Opens a ledger file that must be there. @throws LedgerRefused */
 export const openExisting = (openDatabase: OpenDatabase, file: string): Database =>
   orRefusal(file, () => {
-    if (statSync(file, { throwIfNoEntry: false }) === undefined) {
-      throw new LedgerRefused(`there is no ledger ${file}`);
-    }
+    if (!isThere(file)) throw new LedgerRefused(`there is no ledger ${file}`);
     return openDatabase(file);
   });
 

@@ -1,5 +1,5 @@
 import type { CallEnd, Claim, RecordedCall } from '../dispatch/record.ts';
-import { callText, type StoredRow, statusNumber } from './row.ts';
+import { callBytes, callText, type StoredRow, statusNumber } from './row.ts';
 import { shelfOf } from './sqlite-shelves.ts';
 
 /** The rows that a key may have; null where it certainly has none. */
@@ -51,7 +51,7 @@ export const operations = {
     const outcome = JSON.stringify(end.outcome);
     batch.push(kinds.settle, rows, call.key, call.actor, attempt);
     batch.push(statusNumber(status), end.attempts, end.atMs, shelfOf(call, status));
-    batch.push(outcome);
+    batch.push(callBytes(call), outcome);
     return outcome.length;
   },
   find(batch: Batch, rows: Rows, key: string): number {

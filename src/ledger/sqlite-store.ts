@@ -3,6 +3,7 @@ import { type CallRecord, isOpenRead, type RecordedCall, recordStatuses } from '
 import {
   callOf,
   interrupted,
+  listedBytesMax,
   mayBeTakenOver,
   recordOf,
   type StoredRow,
@@ -11,7 +12,7 @@ import {
 } from './row.ts';
 import { LedgerRefused, type LedgerSettings } from './settings.ts';
 import { Accounts, bucketsMask } from './sqlite-accounts.ts';
-import type { Database, SqlRow, SqlValue, Statement } from './sqlite-driver.ts';
+import { type Database, damage, type SqlRow, type SqlValue, type Statement } from './sqlite-driver.ts';
 import { migrate } from './sqlite-migrations.ts';
 import { type Answer, type Answers, type Cell, kinds, type Rows } from './sqlite-operations.ts';
 import { outcomeDue, SqliteRetention } from './sqlite-retention.ts';
@@ -132,12 +133,12 @@ export class SqliteStore {
       case kinds.start:
         return this.#start(rows(1), text(2), number(3));
       case kinds.settle:
-        return this.#settle(rows(1), text(2), text(3), number(4), {
+        return this.#settle(rows(1), text(2), text(3), number(4), number(9), {
           status: number(5),
           attempts: number(6),
           atMs: number(7),
           shelf: number(8),
-          outcome: text(9),
+          outcome: text(10),
         });
       case kinds.find:
         return rowAnswer(this.#find(rows(1), text(2)));
@@ -200,11 +201,11 @@ export class SqliteStore {
   ): Answer | undefined {
     const old = this.#find(rows, key);
     const { shelf, status, attempts, atMs, outcome } = end;
-    const size = Buffer.byteLength(outcome);
     const due = outcomeDue(shelf, atMs, this.#settings);
     if (old === undefined) {
       const account = this.#accounts.of(actorName);
-      this.transaction.write(call.length + size + rowChars);
+      const size = sizeOf(call, outcome);
+      this.transaction.write(size + rowChars);
       this.#statements.insert.run([
         row,
         tag,
@@ -231,6 +232,7 @@ export class SqliteStore {
     const account = this.#accounts.of(actorName);
     this.transaction.write();
     const text = keptText(call, before);
+    const size = sizeOf(text, outcome);
     this.#statements.replace.run([shelf, due, status, attempt, attempts, atMs, size, text, outcome, old.row]);
     this.#accounts.count(account, -1, old.shelf, old.size);
     this.#accounts.count(account, 1, shelf, size);
@@ -245,9 +247,16 @@ export class SqliteStore {
     return { kind: 'nothing' };
   }
 
-  #settle(rows: Rows, key: string, actorName: string, attempt: number, end: End): Answer | undefined {
+  #settle(
+    rows: Rows,
+    key: string,
+    actorName: string,
+    attempt: number,
+    callSize: number,
+    end: End,
+  ): Answer | undefined {
     const { shelf, status, attempts, atMs, outcome } = end;
-    const size = Buffer.byteLength(outcome);
+    const size = callSize + Buffer.byteLength(outcome);
     const due = outcomeDue(shelf, atMs, this.#settings);
     this.transaction.write();
     for (const row of each(rows)) {
@@ -306,7 +315,8 @@ export class SqliteStore {
       const found = this.#statements.open.all([shelves.open, stepRows]);
       for (const { row } of found) {
         const old = this.#statements.byRow.get([row as number]);
-        if (old !== undefined) this.#endInterrupted(this.#full(old), atMs);
+        if (old?.shelf !== shelves.open) throw damage('an index and its table tell different things');
+        this.#endInterrupted(this.#full(old), atMs);
       }
       this.transaction.commit();
       return found.length;
@@ -321,7 +331,7 @@ export class SqliteStore {
     const call = callOf(old.call, old);
     const shelf = shelfOf(call, outcome.status);
     const text = JSON.stringify(outcome);
-    const size = Buffer.byteLength(text);
+    const size = sizeOf(old.call, text);
     const account = this.#accounts.of(old.actor);
     this.transaction.write();
     this.#statements.end.run([
@@ -350,6 +360,7 @@ export class SqliteStore {
   /** The records that a query asks for, found in steps that are short each. */
   *list(query: RecordQuery): Generator<void, Listed> {
     const rows: StoredRow[] = [];
+    let bytes = 0;
     const account = this.#accounts.find(query.actor);
     if (account === undefined) return { rows, resumeBefore: undefined };
     const { number } = account;
@@ -361,12 +372,16 @@ export class SqliteStore {
       const matches = this.#statements.matches.all([bucket, before, step, number, ...conditions]);
       // Before anybody writes: what comes anew in between must not be passed over.
       const passed = this.#statements.passed.get([number, bucket, before, step]) as SqlRow;
-      for (const { row } of matches) {
+      for (const { row, size } of matches) {
+        if (bytes + (size as number) > listedBytesMax && rows.length > 0) {
+          return { rows, resumeBefore: rows.at(-1)?.id };
+        }
         const found = this.#statements.byRow.get([row as number]);
         const full = found === undefined ? undefined : this.#full(found);
         // It may have ended, or gone, since.
         if (full === undefined || !fits(recordOf(full), query)) continue;
         rows.push(stored(full));
+        bytes += full.size;
         if (rows.length === query.limit) return { rows, resumeBefore: undefined };
         yield;
       }
@@ -389,7 +404,8 @@ export class SqliteStore {
       >;
       if (tags == null || rows == null) return;
       const row = Number(rows.slice(rows.lastIndexOf(',') + 1));
-      const last = this.#statements.keyPlace.get([row]) as SqlRow;
+      const last = this.#statements.keyPlace.get([row]);
+      if (last === undefined) throw damage('an index and its table tell different things');
       place = [last.shelf as number, last.due as number, last.tag as number, row];
       yield { tags, rows };
     }
@@ -423,7 +439,7 @@ const lengths: Readonly<Record<number, number>> = {
   [kinds.claim]: 10,
   [kinds.record]: 13,
   [kinds.start]: 4,
-  [kinds.settle]: 10,
+  [kinds.settle]: 11,
   [kinds.find]: 3,
   [kinds.get]: 3,
   [kinds.interrupt]: 4,
@@ -464,7 +480,7 @@ function prepare(database: Database) {
     openIds: statement('SELECT row, id, attempt FROM calls WHERE shelf = ?'),
     // A part of an index holds the ids of several actors: those of others are passed over inside it.
     matches: statement(
-      `SELECT calls.row FROM (
+      `SELECT calls.row, calls.size FROM (
          SELECT row, id, actor FROM calls WHERE actor & 15 = ? AND id < ? ORDER BY id DESC LIMIT ?
        ) AS passed JOIN calls ON calls.row = passed.row
        WHERE passed.actor = ? AND calls.status BETWEEN ? AND ?
@@ -486,6 +502,10 @@ function prepare(database: Database) {
 
 const each = (rows: Rows): readonly number[] =>
   rows === null ? [] : typeof rows === 'number' ? [rows] : rows;
+
+/** What a record takes that has come to its end, as bounds on bytes count it. */
+const sizeOf = (call: string, outcome: string): number =>
+  Buffer.byteLength(call) + Buffer.byteLength(outcome);
 
 /** A row with all its columns, and with the name of its actor. */
 const fullRow = (row: SqlRow, actor: string): FullRow => ({

@@ -1,5 +1,5 @@
 import type { Accounts } from './sqlite-accounts.ts';
-import type { Database, Statement } from './sqlite-driver.ts';
+import { type Database, rollback, type Statement } from './sqlite-driver.ts';
 
 /** What a commit takes beside the texts in it: some pages of the write-ahead log. */
 const commitChars = 4 * 4_096;
@@ -50,7 +50,7 @@ export class Transaction {
   rollback(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    this.#rollbackOnly();
+    rollback(this.#database);
     this.#accounts.rolledBack();
   }
 
@@ -64,7 +64,7 @@ export class Transaction {
       );
       this.#database.exec('COMMIT');
     } catch (error) {
-      this.#rollbackOnly();
+      rollback(this.#database);
       throw error;
     }
   }
@@ -73,14 +73,5 @@ export class Transaction {
   checkpoint(): void {
     this.#writtenChars = 0;
     this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)');
-  }
-
-  #rollbackOnly(): void {
-    try {
-      this.#database.exec('ROLLBACK');
-    } catch (error) {
-      // After some faults, a full disk among them, SQLite has rolled back by itself.
-      if (!/no transaction is active/.test((error as Error).message)) throw error;
-    }
   }
 }

@@ -3,7 +3,7 @@ import { LedgerRefused } from './settings.ts';
 import { type OpenDatabase, sqliteDriver } from './sqlite-driver.ts';
 import { FileWatch, inodeOf, lostFile } from './sqlite-hold.ts';
 import type { Report, Request, WorkerStart } from './sqlite-messages.ts';
-import { faultText, openStore } from './sqlite-open.ts';
+import { faultText, openStore, orRefusal } from './sqlite-open.ts';
 import type { Listed, SqliteStore } from './sqlite-store.ts';
 
 /** The thread that writes the ledger: it takes batches one after another, and looks after retention in between. */
@@ -183,7 +183,8 @@ class Service {
 }
 
 try {
-  serve(await sqliteDriver());
+  const openDatabase = await sqliteDriver();
+  orRefusal(start.file, () => serve(openDatabase));
 } catch (error) {
   report({
     kind: 'refused',

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -136,6 +137,20 @@ describe('a SQLite ledger is held', () => {
     const other = newFile();
     symlinkSync(file, other);
     expect(await refusal(open(other))).toContain('is held by');
+  });
+
+  test('under one name only: a second one would have a lock of its own', async () => {
+    const file = newFile();
+    await (await open(file)).close();
+    const other = join(file, '..', 'other.db');
+    linkSync(file, other);
+    for (const name of [file, other]) {
+      const message = `the ledger ${name} cannot be used: the file has 2 names (hard links)`;
+      expect(await refusal(open(name))).toContain(message);
+      expect(await refusal(openSqliteArchive(name))).toContain(message);
+    }
+    rmSync(other);
+    expect(await takes(await open(file))).toBe(true);
   });
 
   test('until its lock file is removed, from when on nothing that writes is taken', async () => {
@@ -358,6 +373,62 @@ describe('a SQLite ledger in trouble', () => {
     bytes.fill(0x5a, 4_096, bytes.length);
     writeFileSync(damaged, bytes);
     expect(await refusal(open(damaged))).toMatch(/damaged/);
+  });
+
+  test.for([
+    'DELETE FROM actors',
+    "UPDATE calls SET call = 'x'",
+    'DELETE FROM calls; UPDATE actors SET records = 9',
+  ])('that does not fit together (%s) does not open and says what to do', async (sql) => {
+    const file = newFile();
+    const ledger = await open(file);
+    await claimed(ledger, bench.call());
+    await ledger.close();
+    await onFile(file, (database) => database.exec(sql));
+    expect(await refusal(open(file))).toMatch(/is damaged.*put back a copy of it, or move it away/);
+  });
+
+  test('whose texts are damaged shows nothing of them, and goes on with the others', async () => {
+    const file = newFile();
+    const before = await open(file);
+    const calls = [bench.call(), bench.call(), bench.call()] as const;
+    for (const call of calls) {
+      await before.settle(await claimed(before, call), bench.ended(outcomes.succeeded));
+    }
+    await before.close();
+    await onFile(file, (database) =>
+      database.exec(
+        `UPDATE calls SET call = 'secret' WHERE row = 1; UPDATE calls SET outcome = 'secret' WHERE row = 2`,
+      ),
+    );
+    const ledger = await open(file);
+    await expect(ledger.find(calls[0].key)).rejects.toThrow(/^a record of the ledger is damaged/);
+    const query = { actor: 'actor-1', limit: 10 };
+    await expect(ledger.list(query)).rejects.toThrow(
+      'it is damaged, or no ledger at all (the text of a record cannot be read)',
+    );
+    const { status, outcome } = await found(ledger, calls[1]);
+    expect([status, outcome?.error?.code]).toEqual(['succeeded', 'ledger_unavailable']);
+    expect((await found(ledger, calls[2])).outcome).toEqual(outcomes.succeeded);
+    const archive = await openSqliteArchive(file);
+    onTestFinished(() => archive.close());
+    await expect(archive.get(calls[0].id)).rejects.toBeInstanceOf(LedgerUnavailable);
+    await expect(archive.list(query)).rejects.toThrow('the text of a record cannot be read');
+  });
+
+  test('that is no plain file does not open and says so', async () => {
+    const folder = newFolder();
+    for (const opening of [open, openSqliteArchive]) {
+      expect(await refusal(opening(folder))).toBe(
+        `the ledger ${folder} cannot be used: it is a directory; name a file, which is made if it is not there`,
+      );
+    }
+    expect(await refusal(open('/dev/null'))).toContain('/dev/null cannot be used: it is no plain file');
+    const file = newFile();
+    mkdirSync(`${file}.lock`);
+    expect(await refusal(open(file))).toMatch(
+      /its file or its directory cannot be written .*needs to write both/,
+    );
   });
 
   test('that lacks a record that it counts does not open: a lost call would run again', async () => {

@@ -36,6 +36,7 @@ export function testLedger(name: string, newStore: () => Promise<LedgerStore>, t
   describe(name, () => {
     testRules(newBench, traits);
     testBounds(newBench);
+    testLargeLists(newBench);
     if (traits.isShared) testReplicas(newBench);
     testAgainstModel(newBench);
   });
@@ -663,6 +664,36 @@ function testReading(newBench: NewBench, { isShared }: StoreTraits): void {
   });
 }
 
+function testLargeLists(newBench: NewBench): void {
+  const mb = 1_048_576;
+
+  test('a list brings some megabytes at a time, or one record that is larger, and loses none', async () => {
+    const bench = await newBench();
+    const ledger = await bench.open();
+    const calls: RecordedCall[] = [];
+    for (const size of [0.1, 1.5, 6, 1.5, 1.5, 1.5, 0.1, 0.1, 5]) {
+      const call = bench.call({ tool: readTool });
+      calls.push(call);
+      await ledger.record(call, bench.ended(answered('x'.repeat(size * mb))));
+    }
+    await claimed(ledger, bench.call({ actor: 'actor-1' }));
+    const lists: CallRecord[][] = [];
+    let before: string | undefined;
+    for (;;) {
+      const list = await ledger.list({ actor: 'actor-1', status: 'succeeded', before, limit: 25 });
+      lists.push([...list]);
+      before = list.resumeBefore;
+      if (before === undefined) break;
+    }
+    expect(ids(lists.flat())).toEqual(ids(calls.reverse()));
+    // The newest alone, then both small ones with two of the others, and so on.
+    expect(lists.map((list) => list.length)).toEqual([1, 4, 1, 1, 2]);
+    // As many as are asked for need no word on how to go on.
+    const two = await ledger.list({ actor: 'actor-1', before: calls[0]?.id, limit: 2 });
+    expect([two.length, two.resumeBefore]).toEqual([2, undefined]);
+  });
+}
+
 function testTexts(newBench: NewBench): void {
   const strange = 'a\0b \ud800 \udfff \u{1f600} \u2028 é ß \\u0000 \' " %';
 
@@ -1133,6 +1164,22 @@ function testBounds(newBench: NewBench): void {
         attempts: 1,
       });
       expect(await ledger.claim(bench.call(written[0]), 'started')).toMatchObject({ kind: 'known' });
+    });
+
+    test('on bytes counts what calls without a result say of themselves', async () => {
+      const bench = await newBench();
+      const ledger = await bench.open({ bytesMax: 140_000 });
+      const long = '\0'.repeat(250);
+      const rejected = Array.from({ length: 40 }, (_, index) =>
+        bench.call({ callId: `${long}${index}`, run: long, turn: long, name: long, tool: undefined }),
+      );
+      for (const call of rejected) await ledger.record(call, bench.ended(outcomes.rejected, 0));
+      await bench.maintain(ledger);
+      const left = ids(await ledger.list({ actor: 'actor-1', limit: 100 }));
+      // Each takes more than 6000 bytes.
+      expect(left.length).toBeLessThan(24);
+      expect(left.length).toBeGreaterThan(15);
+      expect(left).toEqual(ids(rejected.reverse().slice(0, left.length)));
     });
 
     test('on the bytes of one actor does not touch the results of another', async () => {

@@ -176,6 +176,27 @@ describe('the record of a call', () => {
   });
 });
 
+test('a large outcome is left alone by answers that do not tell it', async () => {
+  const service = createTestService({ servers: [lab] });
+  const id = await idOf(service, pay);
+  const { records } = service.ledger;
+  for (const [key, record] of records) {
+    const outcome = {
+      enumerable: true,
+      get: () => {
+        throw new Error('the outcome was read');
+      },
+    };
+    records.set(key, Object.defineProperty({ ...record }, 'outcome', outcome));
+  }
+  expect((await service.post(`/v1/calls/${id}/cancel`, '', mayAll)).status).toBe(409);
+  const reused = await service.post('/v1/calls', functionCall('c1', 'lab__ping'), mayAll);
+  expect(reused.headers.get('callgate-code')).toBe('call_id_reused');
+  const forbidden = await service.post('/v1/calls', pay, { scopes: ['tools:lab:ping'] });
+  expect(forbidden.headers.get('callgate-code')).toBe('forbidden');
+  expect(service.events.map(({ event }) => event)).not.toContain('request.failed');
+});
+
 describe('the list of calls', () => {
   const listed = async (service: TestService, query: string): Promise<string[]> => {
     const { json } = await service.get(`/v1/calls${query}`, mayAll);
@@ -247,6 +268,22 @@ describe('the list of calls', () => {
     const second = await service.get(next, mayAll);
     expect(second.json.calls.map(({ call_id }: { call_id: string }) => call_id)).toEqual(['a']);
     expect(second.headers.get('link')).toBeNull();
+  });
+
+  test('asks for no more records than it may need', async () => {
+    const service = createTestService({ servers: [lab] });
+    const ids = Array.from({ length: 40 }, (_, index) => `c${index}`);
+    for (const id of ids) await service.post('/v1/calls', functionCall(id, 'lab__ping'), mayAll);
+    const { list } = service.ledger;
+    const limits: number[] = [];
+    service.ledger.list = (query) => {
+      limits.push(query.limit);
+      return list.call(service.ledger, query);
+    };
+    expect(await listed(service, '?limit=1')).toEqual(['c39']);
+    expect(await listed(service, '?limit=30')).toHaveLength(30);
+    expect(await listed(service, '?limit=100')).toHaveLength(40);
+    expect(limits).toEqual([2, 25, 6, 25, 25]);
   });
 
   test('ends a page early where the ledger has searched long, and loses none', async () => {

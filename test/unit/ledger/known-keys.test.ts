@@ -27,7 +27,7 @@ test('any rows can be noted, found and forgotten, also where tags collide', () =
   const step = fc.record({ tag, isAdded: fc.boolean(), pick: fc.nat(30) });
   fc.assert(
     fc.property(fc.constantFrom(0, 5_000), fc.array(step, { maxLength: 200 }), (expected, steps) => {
-      const keys = new KnownKeys(expected);
+      const keys = new KnownKeys(expected, (one) => one);
       const model: { tag: number; row: number }[] = [];
       for (const { tag: one, isAdded, pick } of steps) {
         const picked = model[pick];
@@ -65,6 +65,22 @@ test('a hundred thousand keys are all found again, and others are not', () => {
   for (let index = 0; index < 100_000; index += 1)
     if (keys.find(tagOf(`other ${index}`)) !== undefined) mistaken += 1;
   expect(mistaken).toBeLessThan(20);
+});
+
+test('tags that somebody has chosen to stand side by side do not', () => {
+  const count = 200_000;
+  // By the tag alone, all of them would come into one segment, and into a hundredth of it.
+  const tags = Array.from(
+    { length: count },
+    (_, index) => ((index % 256) * 2 ** 24 + (index >>> 8) * 256) >>> 0,
+  );
+  expect(new Set(tags).size).toBe(count);
+  const keys = new KnownKeys();
+  const sinceMs = performance.now();
+  for (const tag of tags) keys.add(tag, keys.next());
+  // Side by side each of them passes thousands of others, and all together take many seconds.
+  expect(performance.now() - sinceMs).toBeLessThan(1_000);
+  expect(tags.every((tag, index) => listed(keys.find(tag)).includes(index + 1))).toBe(true);
 });
 
 test('rows are whole numbers beyond 2^32, and no row is one that marks a free slot', () => {
