@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/closing-line.ts'],
+    // The longer tests wait for other processes most of their time; by itself vitest would leave them one core of two.
+    maxWorkers: 2,
     projects: [
       {
         extends: true,

@@ -183,6 +183,8 @@ export class ConnectionPool {
     });
     // An idle connection that breaks has no statement to fail; the pool opens another when it is needed.
     pool.on('error', ignore);
+    // For good: a connection can break while it is being closed too, when nobody has it any more.
+    pool.on('connect', (client) => void client.on('error', ignore));
     return pool;
   }
 
@@ -210,7 +212,6 @@ class Use {
       client.release();
       throw new DatabaseSilent('there was no connection in time');
     }
-    client.on('error', ignore);
     this.#client = client;
     try {
       const result = await run(client);
@@ -233,7 +234,6 @@ class Use {
     const client = this.#client;
     this.#client = undefined;
     client?.release(isBroken);
-    client?.off('error', ignore);
   }
 }
 

@@ -212,7 +212,11 @@ export class Load {
     if (isOver) {
       entry.state = 'ended';
       this.#open.delete(entry);
-    } else if (entry.state === 'new') entry.state = 'open';
+    } else if (kind === 'waiting' || entry.state === 'new') {
+      // A post beside the one that was answered may have begun it anew.
+      entry.state = 'open';
+      this.#open.add(entry);
+    }
   }
 }
 
