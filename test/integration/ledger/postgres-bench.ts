@@ -38,6 +38,7 @@ export class Bench {
   static async open(server: TestServer): Promise<Bench> {
     const database = await server.createDatabase();
     const admin = new Client({ connectionString: database.url });
+    admin.on('error', () => {});
     await admin.connect();
     onTestFinished(async () => {
       await admin.end();

@@ -16,6 +16,8 @@ async function newStore(server: TestServer): Promise<LedgerStore> {
   const opened = new Map<object, { readonly proxy: TcpProxy; readonly number: string }>();
   const sql = async (text: string): Promise<readonly { readonly number: string }[]> => {
     const client = new Client({ connectionString: database.url });
+    // Its database may be dropped, with all connections to it, while it still takes its leave.
+    client.on('error', () => {});
     await client.connect();
     const { rows } = await client.query<{ number: string }>(text);
     await client.end();
