@@ -71,7 +71,10 @@ export function connectionsTo(url: string): Connections {
   try {
     return new Connections(url);
   } catch (error) {
-    throw new LedgerRefused('the URL of the ledger cannot be read', { cause: error });
+    throw new LedgerRefused(
+      'the URL of the ledger cannot be read: correct callgate.ledger.url (postgres://user:password@host:5432/database)',
+      { cause: error },
+    );
   }
 }
 

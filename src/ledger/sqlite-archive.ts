@@ -3,9 +3,10 @@ import type { CallRecord } from '../dispatch/record.ts';
 import { operatorsWord, recordOf, type StoredRow, statusNumber } from './row.ts';
 import { type LedgerArchive, LedgerRefused } from './settings.ts';
 import { bucketsMask } from './sqlite-accounts.ts';
-import { type Database, type SqlRow, type SqlValue, sqliteDriver } from './sqlite-driver.ts';
+import { type Database, type SqlValue, sqliteDriver } from './sqlite-driver.ts';
 import { appliedSchema, sqliteSchema } from './sqlite-migrations.ts';
 import { faultText, openExisting, orRefusal } from './sqlite-open.ts';
+import { storedRow } from './sqlite-rows.ts';
 
 const columns = `calls.id, calls.key, actors.name AS actor, calls.status, calls.attempt, calls.attempts,
   calls.updated, calls.call, calls.outcome`;
@@ -99,7 +100,8 @@ class SqliteArchive implements LedgerArchive {
   #inEachBucket(sql: string, parameters: readonly SqlValue[]): StoredRow[] {
     return orUnavailable(() => {
       const statement = this.#database.prepare(sql);
-      return buckets.flatMap((bucket) => statement.all([bucket, ...parameters]).map(storedRow));
+      const rows = buckets.flatMap((bucket) => statement.all([bucket, ...parameters]));
+      return rows.map((row) => storedRow(row, row.actor as string));
     });
   }
 }
@@ -114,15 +116,3 @@ function orUnavailable<T>(work: () => T): T {
     throw new LedgerUnavailable(faultText(error));
   }
 }
-
-const storedRow = (row: SqlRow): StoredRow => ({
-  id: row.id as string,
-  key: row.key as string,
-  actor: row.actor as string,
-  status: row.status as number,
-  attempt: row.attempt as number,
-  attempts: row.attempts as number,
-  updatedAtMs: row.updated as number,
-  call: row.call as string,
-  outcome: row.outcome as string | null,
-});

@@ -61,7 +61,10 @@ function isThere(file: string): boolean {
 /** Opens a ledger file that must be there. @throws LedgerRefused */
 export const openExisting = (openDatabase: OpenDatabase, file: string): Database =>
   orRefusal(file, () => {
-    if (!isThere(file)) throw new LedgerRefused(`there is no ledger ${file}`);
+    if (!isThere(file))
+      throw new LedgerRefused(
+        `there is no ledger ${file}: start callgate with this configuration once, or name the configuration of the service (--config); that of \`callgate dev\` is in the folder it was started in`,
+      );
     return openDatabase(file);
   });
 

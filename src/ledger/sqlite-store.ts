@@ -16,6 +16,7 @@ import { type Database, damage, type SqlRow, type SqlValue, type Statement } fro
 import { migrate } from './sqlite-migrations.ts';
 import { type Answer, type Answers, type Cell, kinds, type Rows } from './sqlite-operations.ts';
 import { outcomeDue, SqliteRetention } from './sqlite-retention.ts';
+import { storedRow } from './sqlite-rows.ts';
 import { shelfOf, shelves } from './sqlite-shelves.ts';
 import { Transaction } from './sqlite-transaction.ts';
 
@@ -512,15 +513,7 @@ const fullRow = (row: SqlRow, actor: string): FullRow => ({
   row: row.row as number,
   shelf: row.shelf as number,
   size: row.size as number,
-  id: row.id as string,
-  key: row.key as string,
-  actor,
-  status: row.status as number,
-  attempt: row.attempt as number,
-  attempts: row.attempts as number,
-  updatedAtMs: row.updated as number,
-  call: row.call as string,
-  outcome: row.outcome as string | null,
+  ...storedRow(row, actor),
 });
 
 const stored = ({ row: _row, shelf: _shelf, size: _size, ...rest }: FullRow): StoredRow => rest;

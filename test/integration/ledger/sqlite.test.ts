@@ -208,7 +208,9 @@ describe('the archive', () => {
 
   test('needs a ledger that is there, and of its own schema', async () => {
     const file = newFile();
-    expect(await refusal(openSqliteArchive(file))).toBe(`there is no ledger ${file}`);
+    expect(await refusal(openSqliteArchive(file))).toBe(
+      `there is no ledger ${file}: start callgate with this configuration once, or name the configuration of the service (--config); that of \`callgate dev\` is in the folder it was started in`,
+    );
     expect(existsSync(file)).toBe(false);
     await (await open(file)).close();
     await onFile(file, (database) => database.exec('INSERT INTO migrations VALUES (2, 0)'));
