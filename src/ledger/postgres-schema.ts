@@ -67,6 +67,19 @@ export const migrations: readonly Migration[] = [
       INSERT INTO callgate.retention VALUES ('-infinity');
     `,
   },
+  {
+    name: 'tool lists',
+    sql: `
+      -- The last good tool list of each server, as JSON, under the settings that it was read with.
+      CREATE TABLE callgate.tool_lists (
+        alias text COLLATE "C" PRIMARY KEY,
+        source text NOT NULL,
+        -- Epoch milliseconds.
+        read_at double precision NOT NULL,
+        list text NOT NULL
+      );
+    `,
+  },
 ];
 
 /** The version of the schema that this code works with. */

@@ -1,4 +1,10 @@
-import { type ClaimResult, LedgerUnavailable, type RecordList, type RecordQuery } from '../dispatch/ports.ts';
+import {
+  type ClaimResult,
+  LedgerUnavailable,
+  type RecordList,
+  type RecordQuery,
+  type StoredToolList,
+} from '../dispatch/ports.ts';
 import type { CallEnd, CallRecord, Claim, RecordedCall } from '../dispatch/record.ts';
 import { Alarm } from './postgres-alarm.ts';
 import { connectionsTo } from './postgres-archive.ts';
@@ -39,6 +45,7 @@ import {
   settleStatement,
   startStatement,
 } from './postgres-statements.ts';
+import { eachToolList, saveToolListStatement, toolListParameters } from './postgres-tool-lists.ts';
 import { mayBeTakenOver } from './row.ts';
 import {
   type LedgerDeps,
@@ -47,12 +54,16 @@ import {
   type OpenLedger,
   quotaRetryMs,
 } from './settings.ts';
+import { LoadedToolLists, ToolListSaving } from './tool-lists.ts';
 
 export { openPostgresArchive } from './postgres-archive.ts';
 
 /** Records that one list looks at. */
 const listedMax = 10_000;
 const closeMaxMs = 5_000;
+/** How long a load of the tool lists may take, and the save of one. */
+const loadMaxMs = 5_500;
+const saveMaxMs = 5_000;
 /** A claim that meets a record which then gives way is tried again so often. */
 const claimTriesMax = 3;
 
@@ -112,6 +123,7 @@ export class PostgresLedger implements OpenLedger {
   readonly #settling: Batcher<EndInput, boolean>;
   readonly #recording: Batcher<RecordInput, undefined>;
   readonly #batchers: readonly AnyBatcher[];
+  readonly #savingToolLists: ToolListSaving;
 
   /** The last write under each key that has not come back; whatever has the same key waits for it. */
   readonly #writing = new Map<string, Promise<unknown>>();
@@ -151,6 +163,10 @@ export class PostgresLedger implements OpenLedger {
       bytesOf: bytesOfEnd,
     });
     this.#batchers = [this.#finding, this.#claiming, this.#starting, this.#settling, this.#recording];
+
+    this.#savingToolLists = new ToolListSaving(async (row, leftMs) => {
+      await this.#asking(() => this.#lookups.query(saveToolListStatement, toolListParameters(row), leftMs));
+    }, saveMaxMs);
 
     this.#health = new Health({
       log: deps.log,
@@ -262,6 +278,21 @@ export class PostgresLedger implements OpenLedger {
 
   async requestCancel({ key, id }: CallRecord): Promise<void> {
     await this.#query(this.#lookups, requestCancelStatement, [key, id]);
+  }
+
+  async loadToolLists(): Promise<readonly StoredToolList[]> {
+    const loaded = new LoadedToolLists(this.#deps.log);
+    await this.#asking(() =>
+      this.#lookups.withClient((client) => eachToolList(client, (found) => loaded.add(found)), loadMaxMs),
+    );
+    return loaded.lists;
+  }
+
+  async saveToolList(list: StoredToolList): Promise<void> {
+    // A database that is known to be lost fails all of them at once.
+    const { fault } = this.#health;
+    if (fault !== undefined) throw new LedgerUnavailable(fault);
+    await this.#savingToolLists.save(list);
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { EventLog } from '../core/events.ts';
-import type { Ledger } from '../dispatch/ports.ts';
+import type { Ledger, ToolListStore } from '../dispatch/ports.ts';
 import type { CallRecord, RecordStatus } from '../dispatch/record.ts';
 
 /** Where records are kept, and how long. Every default is applied. */
@@ -38,7 +38,7 @@ export interface LedgerDeps {
 }
 
 /** A ledger in use. */
-export interface OpenLedger extends Ledger {
+export interface OpenLedger extends Ledger, ToolListStore {
   /** Writes what still waits, gives up what this process holds, and closes the store. */
   close(): Promise<void>;
 }

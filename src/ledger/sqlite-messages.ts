@@ -3,6 +3,7 @@ import type { LedgerSettings } from './settings.ts';
 import type { Answers, Batch } from './sqlite-operations.ts';
 import type { KeyList } from './sqlite-retention.ts';
 import type { KeyPart, Listed, OpenRow } from './sqlite-store.ts';
+import type { ToolListFound, ToolListRow } from './tool-lists.ts';
 
 /** What the thread that writes the ledger starts with. */
 export interface WorkerStart {
@@ -22,6 +23,8 @@ export type Request =
   | { readonly kind: 'list'; readonly id: number; readonly query: RecordQuery }
   /** Nobody waits for that list any more. */
   | { readonly kind: 'unlist'; readonly id: number }
+  | { readonly kind: 'load_tool_lists'; readonly id: number }
+  | { readonly kind: 'save_tool_list'; readonly id: number; readonly row: ToolListRow }
   | { readonly kind: 'open_rows' }
   | { readonly kind: 'probe' }
   | { readonly kind: 'tend'; readonly nowMs: number }
@@ -37,6 +40,10 @@ export type Report =
   | { readonly kind: 'failed'; readonly reason: string; readonly isLasting: boolean }
   | { readonly kind: 'listed'; readonly id: number; readonly list: Listed }
   | { readonly kind: 'not_listed'; readonly id: number; readonly reason: string }
+  /** One of the lists that were asked for. */
+  | { readonly kind: 'tool_list'; readonly id: number; readonly found: ToolListFound }
+  /** They have all been told, or the one list is saved, unless there is a reason why not. */
+  | { readonly kind: 'tool_lists_done'; readonly id: number; readonly reason: string | undefined }
   | { readonly kind: 'open_rows'; readonly rows: readonly OpenRow[] }
   | { readonly kind: 'probed'; readonly reason: string | undefined }
   | { readonly kind: 'removed'; readonly keys: KeyList }

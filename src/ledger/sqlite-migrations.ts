@@ -11,6 +11,7 @@ import { type Database, rollback } from './sqlite-driver.ts';
  * calls_by_due serves retention, finds the calls on their way (shelf 0), and holds all tags beside each other for the
  *   start. calls_by_id serves the list of an actor; its first column keeps the new entries of many actors on few pages.
  * actors: who has records, and how much of what.
+ * tool_lists: the last good tool list of each server. source: whose it is; read_at: epoch milliseconds; list: JSON.
  */
 const migrations: readonly string[] = [
   `CREATE TABLE actors (
@@ -39,6 +40,12 @@ const migrations: readonly string[] = [
    );
    CREATE INDEX calls_by_due ON calls (shelf, due, tag);
    CREATE INDEX calls_by_id ON calls (actor & 15, id, actor);`,
+  `CREATE TABLE tool_lists (
+     alias TEXT NOT NULL PRIMARY KEY,
+     source TEXT NOT NULL,
+     read_at INTEGER NOT NULL,
+     list TEXT NOT NULL
+   );`,
 ];
 
 /** The highest schema number that this version knows. */

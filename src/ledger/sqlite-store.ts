@@ -18,6 +18,7 @@ import { type Answer, type Answers, type Cell, kinds, type Rows } from './sqlite
 import { outcomeDue, SqliteRetention } from './sqlite-retention.ts';
 import { storedRow } from './sqlite-rows.ts';
 import { shelfOf, shelves } from './sqlite-shelves.ts';
+import { SqliteToolLists } from './sqlite-tool-lists.ts';
 import { Transaction } from './sqlite-transaction.ts';
 
 /** Rows that are looked at in one go. */
@@ -64,6 +65,7 @@ export interface Listed {
 export class SqliteStore {
   readonly transaction: Transaction;
   readonly retention: SqliteRetention;
+  readonly toolLists: SqliteToolLists;
   readonly #database: Database;
   readonly #settings: LedgerSettings;
   readonly #accounts: Accounts;
@@ -82,6 +84,7 @@ export class SqliteStore {
     this.#accounts = new Accounts(database, settings);
     this.transaction = new Transaction(database, this.#accounts);
     this.retention = new SqliteRetention(database, settings, this.#accounts, this.transaction);
+    this.toolLists = new SqliteToolLists(database, this.transaction);
   }
 
   /**

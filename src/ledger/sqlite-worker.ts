@@ -5,6 +5,7 @@ import { FileWatch, inodeOf, lostFile } from './sqlite-hold.ts';
 import type { Report, Request, WorkerStart } from './sqlite-messages.ts';
 import { faultText, openStore, orRefusal } from './sqlite-open.ts';
 import type { Listed, SqliteStore } from './sqlite-store.ts';
+import type { ToolListRow } from './tool-lists.ts';
 
 /** The thread that writes the ledger: it takes batches one after another, and looks after retention in between. */
 
@@ -75,6 +76,12 @@ class Service {
       case 'unlist':
         this.#lists = this.#lists.filter(({ id }) => id !== request.id);
         return;
+      case 'load_tool_lists':
+        this.#loadToolLists(request.id, this.#store.toolLists.load());
+        return;
+      case 'save_tool_list':
+        this.#saveToolList(request.id, request.row);
+        return;
       case 'open_rows':
         report({ kind: 'open_rows', rows: this.#store.openRows() });
         return;
@@ -104,6 +111,36 @@ class Service {
     } catch (error) {
       report({ kind: 'failed', reason: faultText(error), isLasting: this.#broken !== undefined });
     }
+    this.#checkpoint();
+  }
+
+  #saveToolList(id: number, row: ToolListRow): void {
+    try {
+      this.#store.toolLists.save(row);
+      this.#check();
+      report({ kind: 'tool_lists_done', id, reason: undefined });
+    } catch (error) {
+      report({ kind: 'tool_lists_done', id, reason: faultText(error) });
+    }
+    this.#checkpoint();
+  }
+
+  // One list at a time, so that batches come in between.
+  #loadToolLists(id: number, steps: ReturnType<SqliteStore['toolLists']['load']>): void {
+    try {
+      const step = steps.next();
+      if (step.done === true) {
+        report({ kind: 'tool_lists_done', id, reason: undefined });
+        return;
+      }
+      report({ kind: 'tool_list', id, found: step.value });
+      setImmediate(() => this.#loadToolLists(id, steps));
+    } catch (error) {
+      report({ kind: 'tool_lists_done', id, reason: faultText(error) });
+    }
+  }
+
+  #checkpoint(): void {
     const { transaction } = this.#store;
     if (transaction.writtenChars > checkpointChars) this.#quietly(() => transaction.checkpoint());
   }

@@ -1,4 +1,4 @@
-import type { ClaimResult, RecordList, RecordQuery } from '../dispatch/ports.ts';
+import type { ClaimResult, RecordList, RecordQuery, StoredToolList } from '../dispatch/ports.ts';
 import { LedgerUnavailable } from '../dispatch/ports.ts';
 import {
   type CallEnd,
@@ -24,6 +24,7 @@ import { type Answer, type Batch, operations } from './sqlite-operations.ts';
 import type { KeyList } from './sqlite-retention.ts';
 import type { KeyPart, Listed, OpenRow } from './sqlite-store.ts';
 import { WriterThread } from './sqlite-thread.ts';
+import { ToolListRequests } from './sqlite-tool-list-requests.ts';
 
 /** What tests move. */
 export interface SqliteOptions {
@@ -105,6 +106,7 @@ export class SqliteLedger implements OpenLedger {
   #gatherTimer: NodeJS.Timeout | undefined;
   readonly #lists = new Map<number, PromiseWithResolvers<RecordList>>();
   #listCount = 0;
+  readonly #toolLists: ToolListRequests;
   #openRows: PromiseWithResolvers<readonly OpenRow[]> | undefined;
   #tended: PromiseWithResolvers<void> | undefined;
   #round: Promise<void> | undefined;
@@ -133,6 +135,12 @@ export class SqliteLedger implements OpenLedger {
     this.#thread = new WriterThread(url, { file, lockFile: hold.file, settings }, deps.nowMs, deps.log, {
       onReport: (report) => this.#take(report),
       onDeath: (reason) => this.#threadDied(reason),
+    });
+    this.#toolLists = new ToolListRequests({
+      post: (request) => this.#thread.post(request),
+      refusal: () => this.#refusal(),
+      log: deps.log,
+      answerMs: this.#answerMs,
     });
     this.#upkeep = setInterval(() => this.#upkeepRound(), options.upkeepMs ?? 2_000).unref();
     this.#answerTimer = setTimeout(() => this.#answerIsLate(), this.#answerMs).unref();
@@ -226,6 +234,14 @@ export class SqliteLedger implements OpenLedger {
   /** This process is the only one that runs calls of this ledger. */
   async requestCancel({ id }: CallRecord): Promise<void> {
     this.#deps.onCancelRequested(id);
+  }
+
+  loadToolLists(): Promise<readonly StoredToolList[]> {
+    return this.#toolLists.loadToolLists();
+  }
+
+  saveToolList(list: StoredToolList): Promise<void> {
+    return this.#toolLists.saveToolList(list);
   }
 
   fault(): string | undefined {
@@ -382,6 +398,10 @@ export class SqliteLedger implements OpenLedger {
       case 'not_listed':
         this.#listFailed(report.id, report.reason);
         return;
+      case 'tool_list':
+      case 'tool_lists_done':
+        this.#toolLists.take(report);
+        return;
       case 'open_rows':
         this.#openRows?.resolve(report.rows);
         return;
@@ -498,6 +518,7 @@ export class SqliteLedger implements OpenLedger {
       reject(error);
     }
     this.#lists.clear();
+    this.#toolLists.abandon(error);
     this.#openRows?.reject(error);
     this.#tended?.reject(error);
   }

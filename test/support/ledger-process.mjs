@@ -36,6 +36,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   try {
     if (operation === 'claim') say(await ledger.claim(operands[0], 'started'));
     else if (operation === 'settle') say(await ledger.settle(operands[0], operands[1]));
+    else if (operation === 'save_tool_list') say({ saved: (await ledger.saveToolList(operands[0])) ?? true });
     else if (operation === 'fault') say({ fault: ledger.fault() ?? null });
     else if (operation === 'close') break;
   } catch (error) {

@@ -1,5 +1,11 @@
 import { failed } from '../../src/core/outcome.ts';
-import type { ClaimResult, Ledger, RecordQuery } from '../../src/dispatch/ports.ts';
+import type {
+  ClaimResult,
+  Ledger,
+  RecordQuery,
+  StoredToolList,
+  ToolListStore,
+} from '../../src/dispatch/ports.ts';
 import { LedgerUnavailable } from '../../src/dispatch/ports.ts';
 import {
   type CallEnd,
@@ -17,8 +23,9 @@ type Retention = Pick<LedgerSettings, 'outputRetentionMs' | 'readOutputRetention
  * The ledger as it is meant: a map and the rules of the state machine, nothing durable. The property test holds the
  * real ledgers against it; tests of what lies above the ledger use it for its speed.
  */
-export class MemoryLedger implements Ledger {
+export class MemoryLedger implements Ledger, ToolListStore {
   readonly records = new Map<string, CallRecord>();
+  readonly toolLists = new Map<string, StoredToolList>();
   readonly cancelRequests: string[] = [];
   /** While set, everything fails. */
   brokenBy: string | undefined;
@@ -105,6 +112,18 @@ export class MemoryLedger implements Ledger {
   async requestCancel({ id }: CallRecord): Promise<void> {
     this.#check();
     this.cancelRequests.push(id);
+  }
+
+  async loadToolLists(): Promise<readonly StoredToolList[]> {
+    this.#check();
+    return [...this.toolLists.values()];
+  }
+
+  async saveToolList(list: StoredToolList): Promise<void> {
+    this.#check();
+    const kept = this.toolLists.get(list.alias);
+    if (kept?.source === list.source && kept.readAtMs > list.readAtMs) return;
+    this.toolLists.set(list.alias, list);
   }
 
   /** Ends the calls on their way that nobody works on any more. */

@@ -9,6 +9,7 @@ import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 import { answered, claimed, found, outcomes, readTool, wideBounds } from './bench.ts';
 import { Bench, isUsable } from './postgres-bench.ts';
+import { toolList } from './suite.ts';
 
 /** The bound that the ledger promises, and room for a busy machine. */
 const promptMs = 6_000;
@@ -24,6 +25,9 @@ function everything(bench: Bench, ledger: PostgresLedger, call: RecordedCall): P
     ledger.record(bench.calls.call({ tool: readTool }), end),
     ledger.get('actor-1', call.id),
     ledger.list({ actor: 'actor-1', limit: 10 }),
+    ledger.loadToolLists(),
+    ledger.saveToolList(toolList(1)),
+    ledger.saveToolList(toolList(2)),
     ledger.requestCancel({
       ...call,
       status: 'started',
@@ -354,6 +358,7 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
     expect(replicas.map(({ ledger }) => ledger.fault())).toEqual(replicas.map(() => undefined));
     expect(await bench.sql('SELECT version, name FROM callgate.migrations ORDER BY version')).toMatchObject([
       { version: 1, name: 'calls, replicas and quotas' },
+      { version: 2, name: 'tool lists' },
     ]);
     expect(await bench.sql('SELECT DISTINCT number FROM callgate.replicas')).toHaveLength(20);
     const call = bench.calls.call();
@@ -383,12 +388,16 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
     expect(await ledger.settle(toSettle, bench.calls.ended(outcomes.succeeded))).toBe(true);
   });
 
-  test('of schema 1, as a release has left it, is taken over', async () => {
+  test.for([1, 2])('of schema %i, as a release has left it, is taken over', async (number) => {
     const bench = await Bench.open(server);
-    await bench.sql(
-      readFileSync(new URL('../../fixtures/ledger-schema-1.postgres.sql', import.meta.url), 'utf8'),
-    );
+    const dump = new URL(`../../fixtures/ledger-schema-${number}.postgres.sql`, import.meta.url);
+    await bench.sql(readFileSync(dump, 'utf8'));
+    if (number < schemaVersion)
+      await expect(openPostgresArchive(bench.url)).rejects.toThrow(/of an older version: start this version/);
     const { ledger } = await bench.replica();
+    expect(await ledger.loadToolLists()).toEqual(number < 2 ? [] : [toolList(1_800_000_000_000)]);
+    await ledger.saveToolList(toolList(1_900_000_000_000));
+    expect(await ledger.loadToolLists()).toEqual([toolList(1_900_000_000_000)]);
     for (const actor of ['actor-1', 'actor-2', 'actor-3', 'actor-4', 'actor-5']) {
       const list = () => ledger.list({ actor, limit: 10 });
       await until(async () => (await list())[0]?.status === 'unknown');
@@ -405,6 +414,34 @@ describeWithPostgres('the ledger on a PostgreSQL', (server) => {
       { version: schemaVersion },
     ]);
     await claimed(ledger, bench.calls.call({ actor: 'actor-1' }));
+  });
+
+  test('with damaged tool lists gives the others, and logs those', async () => {
+    const bench = await Bench.open(server);
+    const { ledger, events } = await bench.replica();
+    for (const alias of ['good', 'torn', 'lost']) await ledger.saveToolList(toolList(1, { alias }));
+    await bench.sql(`UPDATE callgate.tool_lists SET list = '{"tools":[' WHERE alias = 'torn'`);
+    await bench.sql("UPDATE callgate.tool_lists SET list = 'null' WHERE alias = 'lost'");
+    expect(await ledger.loadToolLists()).toEqual([toolList(1, { alias: 'good' })]);
+    expect(events.filter((event) => event === 'ledger.tool_list_left_out')).toHaveLength(2);
+    expect(ledger.fault()).toBeUndefined();
+  });
+
+  test('with a tool list that another holds fails to save it in time, and nothing else with it', async () => {
+    const bench = await Bench.open(server);
+    const { ledger } = await bench.replica();
+    await ledger.saveToolList(toolList(1));
+    await bench.sql('BEGIN');
+    await bench.sql('SELECT FROM callgate.tool_lists FOR UPDATE');
+    const sinceMs = performance.now();
+    const saving = ledger.saveToolList(toolList(2));
+    await claimed(ledger, bench.calls.call());
+    await expect(saving).rejects.toThrow('the database took too long');
+    expect(performance.now() - sinceMs).toBeLessThan(promptMs);
+    await bench.sql('ROLLBACK');
+    expect(ledger.fault()).toBeUndefined();
+    await ledger.saveToolList(toolList(3));
+    expect(await ledger.loadToolLists()).toEqual([toolList(3)]);
   });
 
   test('that cannot be used by this URL is refused', async () => {

@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { LedgerUnavailable } from '../../../src/dispatch/ports.ts';
 import { isFinal } from '../../../src/dispatch/record.ts';
@@ -21,12 +22,13 @@ import { type LedgerDeps, LedgerRefused, type OpenLedger } from '../../../src/le
 import { openSqlite, type SqliteLedger, type SqliteOptions } from '../../../src/ledger/sqlite.ts';
 import { openSqliteArchive } from '../../../src/ledger/sqlite-archive.ts';
 import { sqliteDriver } from '../../../src/ledger/sqlite-driver.ts';
+import { sqliteSchema } from '../../../src/ledger/sqlite-migrations.ts';
 import { openStore } from '../../../src/ledger/sqlite-open.ts';
 import { LedgerProcess } from '../../support/ledger-process.ts';
 import { byHand, newFolder, newSqliteStore, support, workerUrl } from '../../support/sqlite-store.ts';
 import { until } from '../../support/until.ts';
 import { type Bounds, claimed, found, outcomes, readTool, Workbench, wideBounds } from './bench.ts';
-import { testLedger } from './suite.ts';
+import { testLedger, toolList } from './suite.ts';
 
 testLedger('SQLite ledger', newSqliteStore, { isShared: false });
 
@@ -213,8 +215,13 @@ describe('the archive', () => {
     );
     expect(existsSync(file)).toBe(false);
     await (await open(file)).close();
-    await onFile(file, (database) => database.exec('INSERT INTO migrations VALUES (2, 0)'));
-    expect(await refusal(openSqliteArchive(file))).toContain('has schema 2');
+    await onFile(file, (database) => database.exec(`INSERT INTO migrations VALUES (${sqliteSchema + 1}, 0)`));
+    expect(await refusal(openSqliteArchive(file))).toContain(`has schema ${sqliteSchema + 1}`);
+    const old = newFile();
+    copyFileSync(support('../fixtures/ledger-schema-1.db'), old);
+    expect(await refusal(openSqliteArchive(old))).toMatch(
+      /has schema 1, .* start the service of this version on it once$/,
+    );
   });
 });
 
@@ -262,8 +269,9 @@ describe('a search of many records', () => {
 
 describe('the schema', () => {
   // Made by openSqlite of the release that had this schema: five actors, each with a succeeded write, a read and a
-  // call on its way, then copied with its write-ahead log moved in. The test tells what is in it.
-  test.for([1])('%i of an earlier release is brought up to date, with all its records', async (number) => {
+  // call on its way, and from schema 2 on a tool list; then copied with its write-ahead log moved in. The test tells
+  // what is in it.
+  test.for([1, 2])('%i of an earlier release is brought up to date, with all its records', async (number) => {
     const file = newFile();
     copyFileSync(support(`../fixtures/ledger-schema-${number}.db`), file);
     const ledger = await open(file, {}, { outputRetentionMs: 2 ** 45, readOutputRetentionMs: 2 ** 45 });
@@ -277,6 +285,9 @@ describe('the schema', () => {
       }
     }
     expect(await takes(ledger)).toBe(true);
+    expect(await ledger.loadToolLists()).toEqual(number < 2 ? [] : [toolList(1_800_000_000_000)]);
+    await ledger.saveToolList(toolList(1_900_000_000_000));
+    expect(await ledger.loadToolLists()).toEqual([toolList(1_900_000_000_000)]);
   });
 
   test('of a later version is refused, and left as it is', async () => {
@@ -285,7 +296,7 @@ describe('the schema', () => {
     await onFile(file, (database) => database.exec('INSERT INTO migrations VALUES (7, 0)'));
     const before = readFileSync(file);
     expect(await refusal(open(file))).toBe(
-      `the ledger ${file} has schema 7, and this version of callgate knows schemas up to 1: start the version that made it or a later one, or use another ledger`,
+      `the ledger ${file} has schema 7, and this version of callgate knows schemas up to ${sqliteSchema}: start the version that made it or a later one, or use another ledger`,
     );
     expect(readFileSync(file).equals(before)).toBe(true);
   });
@@ -316,6 +327,82 @@ describe('a SQLite ledger in trouble', () => {
     await until(async () => ((await service.ask('fault')) as { fault: unknown }).fault === null);
     expect(await service.ask('settle', first.claim, end)).toBe(true);
     expect(await service.ask('claim', refused)).toMatchObject({ kind: 'claimed', claim: { attempt: 1 } });
+  });
+
+  test('without room for a tool list takes calls all the same', async () => {
+    const service = new LedgerProcess(newFile());
+    await service.says();
+    expect(await service.ask('save_tool_list', toolList(1))).toEqual({ saved: true });
+    service.limitFiles(1_000_000);
+    const tools = [{ name: 'find', description: 'x'.repeat(2_000_000), inputSchema: {} }];
+    expect(await service.ask('save_tool_list', toolList(2, { tools }))).toEqual({
+      failed: 'LedgerUnavailable',
+      message: expect.stringContaining('a limit on the size of files is reached'),
+    });
+    expect(await service.ask('claim', bench.call())).toMatchObject({ kind: 'claimed' });
+    expect(await service.ask('fault')).toEqual({ fault: null });
+    expect(await service.ask('save_tool_list', toolList(3))).toEqual({ saved: true });
+  });
+
+  test('gives the tool lists that can be read, and logs the others', async () => {
+    const file = newFile();
+    const before = await open(file);
+    const aliases = ['good', 'torn', 'other', 'tool', 'schema', 'withheld', 'time'];
+    for (const alias of aliases) await before.saveToolList(toolList(1, { alias }));
+    await before.close();
+    const texts = {
+      torn: '{"tools":[{"name":"secret',
+      other: '"secret"',
+      tool: '{"tools":["secret"],"refused":[]}',
+      schema: '{"tools":[{"name":"secret"}],"refused":[]}',
+      withheld: '{"tools":[],"refused":["secret"]}',
+    };
+    await onFile(file, (database) => {
+      const damage = database.prepare('UPDATE tool_lists SET list = ? WHERE alias = ?');
+      for (const [alias, text] of Object.entries(texts)) damage.run([text, alias]);
+      database.exec("UPDATE tool_lists SET read_at = 'secret' WHERE alias = 'time'");
+    });
+    const leftOut: unknown[] = [];
+    const log = {
+      ...silent.log,
+      warn: (event: string, fields: unknown) => void leftOut.push([event, fields]),
+    };
+    const settings = { store: { kind: 'sqlite', file }, ...wideBounds } as const;
+    const ledger = await openSqlite(file, settings, { ...silent, log }, byHand);
+    onTestFinished(() => ledger.close());
+    expect(await ledger.loadToolLists()).toEqual([toolList(1, { alias: 'good' })]);
+    expect(leftOut).toHaveLength(6);
+    const reason = 'the text of the list cannot be read';
+    for (const server of aliases.slice(1))
+      expect(leftOut).toContainEqual(['ledger.tool_list_left_out', { server, reason }]);
+    // The next list of such a server takes its place.
+    await ledger.saveToolList(toolList(1, { alias: 'torn' }));
+    expect((await ledger.loadToolLists()).map(({ alias }) => alias).sort()).toEqual(['good', 'torn']);
+  });
+
+  test('fails to save a tool list, and to load them, in bounded time', async () => {
+    const file = newFile();
+    const ledger = await open(file, {
+      workerUrl: new URL('../../support/troubled-writer.mjs', import.meta.url),
+      answerMs: 400,
+    });
+    for (const alias of ['stops', 'dies']) {
+      const sinceMs = performance.now();
+      const lists = [toolList(1, { alias }), toolList(1), toolList(2)];
+      const ends: Promise<unknown>[] = lists.map((list) => ledger.saveToolList(list));
+      await setImmediate();
+      ends.push(ledger.loadToolLists());
+      for (const end of await Promise.allSettled(ends))
+        expect(end).toEqual({ status: 'rejected', reason: expect.any(LedgerUnavailable) });
+      expect(performance.now() - sinceMs).toBeLessThan(1_400);
+      await until(() =>
+        ledger.saveToolList(toolList(3)).then(
+          () => true,
+          (error) => busy(error),
+        ),
+      );
+    }
+    expect(await ledger.loadToolLists()).toContainEqual(toolList(3));
   });
 
   test.for(['', '-wal'])('takes nothing that writes once its file%s is gone or another', async (suffix) => {

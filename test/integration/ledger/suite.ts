@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Outcome } from '../../../src/core/outcome.ts';
-import { type Ledger, LedgerUnavailable } from '../../../src/dispatch/ports.ts';
+import {
+  type Ledger,
+  LedgerUnavailable,
+  type StoredToolList,
+  type ToolListStore,
+  ToolListTooLarge,
+} from '../../../src/dispatch/ports.ts';
 import type { CallRecord, RecordedCall } from '../../../src/dispatch/record.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -37,6 +43,7 @@ export function testLedger(name: string, newStore: () => Promise<LedgerStore>, t
     testRules(newBench, traits);
     testBounds(newBench);
     testLargeLists(newBench);
+    testLargeToolLists(newBench);
     if (traits.isShared) testReplicas(newBench);
     testAgainstModel(newBench);
   });
@@ -61,6 +68,7 @@ function testRules(newBench: NewBench, traits: StoreTraits): void {
   testTexts(newBench);
   testProcesses(newBench);
   testRetention(newBench);
+  testToolLists(newBench);
 }
 
 type NewBench = () => Promise<Workbench>;
@@ -1263,8 +1271,144 @@ function testBounds(newBench: NewBench): void {
   });
 }
 
+/** The list of one server, read at this time. */
+export const toolList = (readAtMs: number, facts: Partial<StoredToolList> = {}): StoredToolList => ({
+  alias: 'shop',
+  source: 'digest of the settings',
+  tools: [{ name: `find_${readAtMs}`, inputSchema: { type: 'object' } }],
+  refused: [],
+  readAtMs,
+  ...facts,
+});
+
+const byAlias = async (ledger: ToolListStore): Promise<ReadonlyMap<string, StoredToolList>> =>
+  new Map((await ledger.loadToolLists()).map((list) => [list.alias, list]));
+
+function testToolLists(newBench: NewBench): void {
+  describe('the tool list of a server', () => {
+    test('is there in the next process, as it was saved', async () => {
+      const bench = await newBench();
+      const killed = await bench.open();
+      expect(await killed.loadToolLists()).toEqual([]);
+      const strange = 'a\0b \ud800 \u{1f600} \u2028 " %';
+      const schema = `{"type":"object","properties":{"__proto__":{"const":1e300},"":{"enum":["\\u0000",-0.1]}}}`;
+      const lists = [
+        toolList(bench.nowMs, {
+          tools: [
+            {
+              name: strange,
+              title: strange,
+              description: strange,
+              inputSchema: JSON.parse(schema),
+              outputSchema: JSON.parse(schema),
+              annotations: { readOnlyHint: true },
+            },
+            { name: 'plain', inputSchema: {} },
+          ],
+          refused: [{ tool: strange, reason: strange }],
+        }),
+        toolList(bench.nowMs, { alias: 'empty', tools: [] }),
+      ];
+      await Promise.all(lists.map((list) => killed.saveToolList(list)));
+      await bench.crash(killed);
+      const loaded = await byAlias(await bench.open());
+      expect([...loaded.keys()].sort()).toEqual(['empty', 'shop']);
+      for (const list of lists) {
+        const found = loaded.get(list.alias);
+        expect(found).toEqual(list);
+        expect(JSON.stringify(found?.tools)).toBe(JSON.stringify(list.tools));
+      }
+    });
+
+    test('gives way to a newer one of the same settings, and to any of other settings', async () => {
+      const bench = await newBench();
+      const ledger = await bench.open();
+      const steps: readonly (readonly [StoredToolList, isKept: boolean])[] = [
+        [toolList(2_000), true],
+        [toolList(1_000), false],
+        [toolList(2_000, { tools: [] }), true],
+        [toolList(3_000), true],
+        [toolList(1_500, { source: 'other settings' }), true],
+        [toolList(1_499, { source: 'other settings', tools: [] }), false],
+      ];
+      let kept: StoredToolList | undefined;
+      for (const [list, isKept] of steps) {
+        await ledger.saveToolList(list);
+        if (isKept) kept = list;
+        expect(await ledger.loadToolLists()).toEqual([kept]);
+      }
+    });
+
+    test('is one of a hundred that are saved at once, each of them by its last', async () => {
+      const bench = await newBench();
+      const ledger = await bench.open();
+      const aliases = Array.from({ length: 100 }, (_, index) => `server-${index}`);
+      const lists = [1, 2, 3].flatMap((readAtMs) => aliases.map((alias) => toolList(readAtMs, { alias })));
+      await Promise.all(lists.map((list) => ledger.saveToolList(list)));
+      expect(await byAlias(ledger)).toEqual(new Map(lists.slice(200).map((list) => [list.alias, list])));
+    });
+
+    test('is no record: it counts for no actor, and nothing that records go by touches it', async () => {
+      const bench = await newBench();
+      const bounds = { bytesMax: 1_000, actorBytesMax: 1_000, actorRecordsMax: 1 };
+      const ledger = await bench.open(bounds);
+      const tools = [{ name: 'find', description: 'x'.repeat(100_000), inputSchema: {} }];
+      const list = toolList(bench.nowMs, { tools });
+      await ledger.saveToolList(list);
+      const call = bench.call();
+      await ledger.settle(await claimed(ledger, call), bench.ended(outcomes.succeeded));
+      await bench.maintain(ledger);
+      expect((await found(ledger, call)).outcome).toEqual(outcomes.succeeded);
+      bench.later(30 * 24 * hourMs);
+      await bench.maintain(ledger);
+      expect(await ledger.find(call.key)).toBeUndefined();
+      expect(await ledger.loadToolLists()).toEqual([list]);
+    });
+
+    test('is refused by a ledger that is closed', async () => {
+      const bench = await newBench();
+      const ledger = await bench.open();
+      await bench.close(ledger);
+      await expect(ledger.saveToolList(toolList(1))).rejects.toBeInstanceOf(LedgerUnavailable);
+      await expect(ledger.loadToolLists()).rejects.toBeInstanceOf(LedgerUnavailable);
+    });
+  });
+}
+
+function testLargeToolLists(newBench: NewBench): void {
+  const ofBytes = (bytes: number, readAtMs: number): StoredToolList => {
+    const tools = Array.from({ length: 16 }, (_, index) => ({
+      name: `tool_${index}`,
+      description: randomBytes(bytes / 32).toString('hex'),
+      inputSchema: { type: 'object' },
+    }));
+    return toolList(readAtMs, { tools });
+  };
+
+  test('a tool list of almost 8 MiB is kept, and one that is larger is refused and changes nothing', async () => {
+    const bench = await newBench();
+    const ledger = await bench.open();
+    const large = ofBytes(8_350_000, 1);
+    await ledger.saveToolList(large);
+    const tooLarge = ledger.saveToolList(ofBytes(8_400_000, 2));
+    await expect(tooLarge).rejects.toBeInstanceOf(ToolListTooLarge);
+    await expect(tooLarge).rejects.toThrow(/^the tool list of shop is larger than 8388608 bytes/);
+    expect(JSON.stringify(await ledger.loadToolLists())).toBe(JSON.stringify([large]));
+    expect(ledger.fault()).toBeUndefined();
+  });
+}
+
 function testReplicas(newBench: NewBench): void {
   describe('two processes side by side', () => {
+    test('keep one tool list for a server: the newest, whoever has read it', async () => {
+      const bench = await newBench();
+      const [a, b] = [await bench.open(), await bench.open()];
+      await Promise.all([a.saveToolList(toolList(2)), b.saveToolList(toolList(1))]);
+      for (const ledger of [a, b]) expect(await ledger.loadToolLists()).toEqual([toolList(2)]);
+      await b.saveToolList(toolList(3));
+      expect(await a.loadToolLists()).toEqual([toolList(3)]);
+    });
+
     test('see what the other has written', async () => {
       const bench = await newBench();
       const [a, b] = [await bench.open(), await bench.open()];
