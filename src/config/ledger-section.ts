@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
+import { isMetadataHost } from '../core/addresses.ts';
 import { isLoopbackHost } from '../core/hosts.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import type { LedgerSettings } from '../ledger/settings.ts';
-import { isMetadataHost } from './addresses.ts';
 import { defaults } from './defaults.ts';
 import type { LedgerSection } from './file.ts';
 import { secretsOfDatabase } from './secrets.ts';

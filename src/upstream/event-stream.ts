@@ -14,6 +14,15 @@ export interface ServerEvent {
 /** An event grew over its bound. */
 export class EventTooLarge extends Error {}
 
+/** What is known of an event that was dropped: the first and the last characters of its data. */
+export interface OversizeEvent {
+  readonly head: string;
+  readonly tail: string;
+}
+
+/** Enough to find the id of an answer in. */
+const edgeChars = 512;
+
 /**
  * Cuts a server-sent event stream into events. Unlike the reader inside the SDK it has a bound on the size of one
  * event, however the server cuts its writes (MT-9).
@@ -21,6 +30,7 @@ export class EventTooLarge extends Error {}
 export class EventStream {
   readonly #charsMax: number;
   readonly #onEvent: (event: ServerEvent) => void;
+  readonly #onOversize: ((event: OversizeEvent) => void) | undefined;
   readonly #decoder = new StringDecoder('utf8');
   readonly #unfinished = new TextGatherer();
   #endsWithReturn = false;
@@ -30,9 +40,19 @@ export class EventStream {
   #type = '';
   #retryMs: number | undefined;
 
-  constructor(charsMax: number, onEvent: (event: ServerEvent) => void) {
+  /** The event that is being dropped. */
+  #dropped: OversizeEvent | undefined;
+  #dropsWithinLine = false;
+
+  /** @param onOversize told of each event over the bound, at its end; without it such an event ends the stream */
+  constructor(
+    charsMax: number,
+    onEvent: (event: ServerEvent) => void,
+    onOversize?: (event: OversizeEvent) => void,
+  ) {
     this.#charsMax = charsMax;
     this.#onEvent = onEvent;
+    this.#onOversize = onOversize;
   }
 
   /** Takes the next bytes. @throws EventTooLarge */
@@ -45,15 +65,42 @@ export class EventStream {
 
     const lines = text.split(/\r\n|\n|\r/);
     const unfinished = lines.pop() ?? '';
-    for (const line of lines) {
-      if (this.#unfinished.chars === 0) this.#line(line);
-      else {
-        this.#unfinished.add(line);
-        this.#line(this.#unfinished.take());
-      }
+    for (const line of lines) this.#endLine(line);
+    if (unfinished === '') return;
+    if (this.#dropped !== undefined) this.#drop(unfinished);
+    else {
+      this.#unfinished.add(unfinished);
+      this.#keepBound();
     }
-    if (unfinished !== '') this.#unfinished.add(unfinished);
-    if (this.#unfinished.chars + this.#data.chars > this.#charsMax) throw new EventTooLarge();
+  }
+
+  #endLine(rest: string): void {
+    if (this.#dropped !== undefined) {
+      if (rest === '' && !this.#dropsWithinLine) this.#dispatch();
+      else this.#drop(rest);
+      this.#dropsWithinLine = false;
+    } else if (this.#unfinished.chars === 0) this.#line(rest);
+    else {
+      this.#unfinished.add(rest);
+      this.#line(this.#unfinished.take());
+    }
+  }
+
+  /** @throws EventTooLarge */
+  #keepBound(): void {
+    if (this.#unfinished.chars + this.#data.chars <= this.#charsMax) return;
+    if (this.#onOversize === undefined) throw new EventTooLarge();
+    const line = this.#unfinished.take();
+    const data = this.#data.take() + line.replace(/^data: ?/, '');
+    this.#dropped = { head: data.slice(0, edgeChars), tail: data.slice(-edgeChars) };
+    this.#dropsWithinLine = line !== '';
+  }
+
+  #drop(text: string): void {
+    if (this.#dropped === undefined) return;
+    this.#dropsWithinLine = true;
+    const { head, tail } = this.#dropped;
+    this.#dropped = { head, tail: (tail + text).slice(-edgeChars) };
   }
 
   #line(line: string): void {
@@ -70,7 +117,7 @@ export class EventStream {
       if (this.#hasData) this.#data.add('\n');
       this.#data.add(value);
       this.#hasData = true;
-      if (this.#data.chars > this.#charsMax) throw new EventTooLarge();
+      this.#keepBound();
     } else if (field === 'event') this.#type = value;
     else if (field === 'id' && !value.includes('\0')) this.#id = value;
     else if (field === 'retry' && /^\d+$/.test(value)) this.#retryMs = Number(value);
@@ -88,6 +135,9 @@ export class EventStream {
     this.#id = undefined;
     this.#type = '';
     this.#retryMs = undefined;
-    if (!isEmpty) this.#onEvent(event);
+    const dropped = this.#dropped;
+    this.#dropped = undefined;
+    if (dropped !== undefined) this.#onOversize?.(dropped);
+    else if (!isEmpty) this.#onEvent(event);
   }
 }

@@ -1,23 +1,18 @@
-import type { Dispatcher } from 'undici';
+import type { IncomingHttpHeaders } from 'node:http';
+import { EventStream, EventTooLarge, type OversizeEvent, type ServerEvent } from './event-stream.ts';
 import { HttpFault } from './fault.ts';
-import { readFairly } from './read-fairly.ts';
+import type { BodyReader, ResponseHead } from './http-response.ts';
 
-/** Bytes of a body that is only looked at for a code. */
+/** Bytes of a body that is only looked at for a code, or that nobody wants. */
 const errorBodyBytesMax = 65_536;
-/** How long a body that nobody wants may take to its end. */
-const drainMs = 1_000;
 
 export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null;
 
 export const oversize = (): HttpFault => new HttpFault('oversize', 'its answer is larger than the limit');
 
-/** Reads a body away that nobody wants, so that its connection can be used again; a long or slow one is broken off. */
-export const drain = (body: Dispatcher.ResponseData['body']): void =>
-  void body.dump({ limit: errorBodyBytesMax, signal: AbortSignal.timeout(drainMs) }).catch(() => {});
-
 /** The media type of a response, without its parameters. */
-export function mediaType({ headers }: Dispatcher.ResponseData): string | undefined {
+export function mediaType({ headers }: ResponseHead): string | undefined {
   const type = headers['content-type'];
   return typeof type === 'string' ? type.split(';', 1)[0]?.trim().toLowerCase() : undefined;
 }
@@ -26,52 +21,134 @@ export function mediaType({ headers }: Dispatcher.ResponseData): string | undefi
 const retryAfterMsMax = 86_400_000;
 
 /** How long the server wants to be left alone (RFC 9110, 10.2.3): so many seconds, or until a date. */
-export function retryAfterMs({ headers }: Pick<Dispatcher.ResponseData, 'headers'>): number | undefined {
-  const value = headers['retry-after'];
+export function retryAfterMs(value: string | string[] | undefined): number | undefined {
   if (typeof value !== 'string') return undefined;
   const ms = /^\d+$/.test(value) ? 1_000 * Number(value) : Date.parse(value) - Date.now();
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), retryAfterMsMax);
 }
 
-/** The text of a body, read no further than its bound. */
-export function readBody({ headers, body }: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    // One buffer that doubles: a list of chunks of one byte each would take a hundred times their room.
-    let gathered = Buffer.alloc(0);
-    let bytes = 0;
-    const refuse = (): void => {
-      reject(oversize());
-      body.destroy();
-    };
-    body.once('error', reject);
-    readFairly(body, (chunk) => {
-      const total = bytes + chunk.length;
-      if (total > bytesMax) return refuse();
-      if (total > gathered.length) {
-        const grown = Buffer.allocUnsafeSlow(Math.min(bytesMax, Math.max(total, 2 * gathered.length)));
-        gathered.copy(grown, 0, 0, bytes);
-        gathered = grown;
-      }
-      chunk.copy(gathered, bytes);
-      bytes = total;
-    });
-    body.once('end', () => resolve(gathered.toString('utf8', 0, bytes)));
+/** Gathers a body, up to its bound. */
+export class BodyText {
+  readonly #bytesMax: number;
+  #gathered: Buffer | undefined;
+  #bytes = 0;
+
+  /** @throws HttpFault when the length that the headers announce is over the bound */
+  constructor(headers: IncomingHttpHeaders, bytesMax: number) {
+    this.#bytesMax = bytesMax;
     // A length that was announced spares the wait for the first byte too many.
-    if (Number(headers['content-length']) > bytesMax) refuse();
-  });
+    if (Number(headers['content-length']) > bytesMax) throw oversize();
+  }
+
+  /** @throws HttpFault when the body is over the bound */
+  take(chunk: Buffer): void {
+    const total = this.#bytes + chunk.length;
+    if (total > this.#bytesMax) throw oversize();
+    if (this.#gathered === undefined) this.#gathered = chunk;
+    else {
+      // One buffer that doubles: a list of chunks of one byte each would take a hundred times their room.
+      if (total > this.#gathered.length || this.#gathered.length === this.#bytes) {
+        const grown = Buffer.allocUnsafeSlow(
+          Math.min(this.#bytesMax, Math.max(total, 2 * this.#gathered.length)),
+        );
+        this.#gathered.copy(grown, 0, 0, this.#bytes);
+        this.#gathered = grown;
+      }
+      chunk.copy(this.#gathered, this.#bytes);
+    }
+    this.#bytes = total;
+  }
+
+  /** All that was taken. */
+  text(): string {
+    return this.#gathered?.toString('utf8', 0, this.#bytes) ?? '';
+  }
 }
 
-/** The code of a JSON-RPC error in the body of an HTTP error, if there is one. */
-export async function errorCodeIn(response: Dispatcher.ResponseData): Promise<number | undefined> {
-  if (mediaType(response) !== 'application/json') {
-    drain(response.body);
-    return undefined;
-  }
+/** Reads away, within bounds, a body that nobody wants, so that its connection can be used again. */
+export function discarding<Value>(value: Value): BodyReader<Value> {
+  let bytes = 0;
+  return {
+    take(chunk) {
+      bytes += chunk.length;
+      if (bytes > errorBodyBytesMax) throw oversize();
+    },
+    end: () => value,
+  };
+}
+
+/** Looks in the body of an HTTP error for the code of a JSON-RPC error, and for nothing else (MT-13). */
+export function errorCodeReader(
+  head: ResponseHead,
+  toFault: (rpcCode: number | undefined) => HttpFault,
+): BodyReader<never> {
+  let body: BodyText;
   try {
-    const message: unknown = JSON.parse(await readBody(response, errorBodyBytesMax));
+    body = new BodyText(head.headers, errorBodyBytesMax);
+  } catch {
+    throw toFault(undefined);
+  }
+  return {
+    take(chunk) {
+      try {
+        body.take(chunk);
+      } catch {
+        throw toFault(undefined);
+      }
+    },
+    end() {
+      throw toFault(errorCodeOf(body.text()));
+    },
+    broken() {
+      throw toFault(undefined);
+    },
+  };
+}
+
+function errorCodeOf(text: string): number | undefined {
+  try {
+    const message: unknown = JSON.parse(text);
     const error = isRecord(message) && isRecord(message.error) ? message.error : {};
     return Number.isSafeInteger(error.code) ? (error.code as number) : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** How an event stream ended. A stream that breaks has ended too. */
+export interface StreamEnd {
+  readonly kind: 'ended';
+  readonly lastId: string | undefined;
+  readonly retryMs: number | undefined;
+}
+
+/**
+ * Reads an event stream to its end. A fault that `onEvent` throws breaks it off, as an event over the bound does where
+ * there is no `onOversize`.
+ */
+export function eventReader(
+  bytesMax: number,
+  onEvent: (event: ServerEvent) => void,
+  onOversize?: (event: OversizeEvent) => void,
+): BodyReader<StreamEnd> {
+  let lastId: string | undefined;
+  let retryMs: number | undefined;
+  const take = (event: ServerEvent): void => {
+    if (event.id !== undefined && event.id !== '') lastId = event.id;
+    retryMs = event.retryMs ?? retryMs;
+    if (event.data !== '') onEvent(event);
+  };
+  const stream = new EventStream(bytesMax, take, onOversize);
+  const end = (): StreamEnd => ({ kind: 'ended', lastId, retryMs });
+  return {
+    take(chunk) {
+      try {
+        stream.push(chunk);
+      } catch (error) {
+        throw error instanceof EventTooLarge ? oversize() : error;
+      }
+    },
+    end,
+    broken: end,
+  };
 }

@@ -61,6 +61,17 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
   echo_open_stream: ({ stream, result }) => stream()(result(text('done'))),
   wait: ({ json, result, params }) =>
     void setTimeout(() => json(result(text('waited'))), Number((params.arguments as Json).ms)),
+  /** Answers when the test says so. */
+  held: ({ json, result, server }) => {
+    server.held.push(() => json(result(text('at last'))));
+  },
+  held_stream: ({ stream, response, result, server }) => {
+    const write = stream();
+    server.held.push(() => {
+      write(result(text('at last')));
+      response.end();
+    });
+  },
   never: () => {},
   never_stream: ({ stream }) => void stream(),
   notices_first: ({ stream, response, result, server }) => {
@@ -120,6 +131,27 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
     write('', 'nobody-knows');
     response.end();
   },
+  /** Primes its stream and ends it; the rest is refused with the status that is asked for. */
+  resumable_refused: ({ stream, response, params, server }) => {
+    const write = stream();
+    response.write('retry: 10\n');
+    write('', 'refused-rest');
+    response.end();
+    server.rests.set('refused-rest', Number((params.arguments as Json).status));
+  },
+  /** Primes its stream, and is gone before anybody asks for the rest. */
+  resumable_dies: ({ stream, response, server }) => {
+    const write = stream();
+    response.write('retry: 10\n');
+    write('', 'dead');
+    response.end(() => server.die());
+  },
+  resumable_error: ({ stream, response, id }) => {
+    const write = stream();
+    write('', 'error-follows');
+    write({ jsonrpc: '2.0', id, error: { code: -32603, message: 'no' } }, 'the-error');
+    response.end();
+  },
   cut_before_answer: ({ response }) => void response.destroy(),
   cut_in_answer: ({ response }) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': '500' });
@@ -137,6 +169,11 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
   },
   broken_json: ({ response }) =>
     void response.writeHead(200, { 'content-type': 'application/json' }).end('{"jsonr'),
+  not_rpc: ({ json }) => json({ hello: 'world' }),
+  not_rpc_stream: ({ stream, response }) => {
+    stream()({ hello: 'world' });
+    response.end();
+  },
   broken_json_stream: ({ stream }) => stream()('{"jsonr'),
   null_result: ({ json, id }) => json({ jsonrpc: '2.0', id, result: null }),
   null_result_stream: ({ stream, id }) => stream()({ jsonrpc: '2.0', id, result: null }),
@@ -156,6 +193,11 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
       ...(headers as Record<string, string>),
     });
     response.end(body);
+  },
+  /** An HTTP error whose body never ends. */
+  status_open: ({ response }) => {
+    response.writeHead(500, { 'content-type': 'application/json' });
+    response.write('{"jsonrpc":');
   },
   rpc_error: ({ json, id, params }) => json({ jsonrpc: '2.0', id, error: params.arguments }),
   forged_fault: ({ json, id }) =>
@@ -200,6 +242,10 @@ export interface FaultHttpServerOptions {
   readonly keepsAlive?: boolean;
   /** False: replies to its requests, and cancellations, are never acknowledged. */
   readonly takesNotes?: boolean;
+  /** Turns a request away before anything else is done with it: the status, and headers. */
+  readonly refuses?: (
+    request: IncomingMessage,
+  ) => readonly [number, Readonly<Record<string, string>>] | undefined;
   /** Takes the place of the answer to a method. */
   readonly methods?: Readonly<Record<string, (exchange: Exchange) => void>>;
 }
@@ -215,13 +261,15 @@ export class FaultHttpServer {
   readonly #waiting: { readonly isMet: () => boolean; readonly resolve: () => void }[] = [];
   /** Requests by method, `GET` and `DELETE`; calls by `tool:<name>`. */
   readonly counts: Record<string, number> = {};
-  /** The rests of streams, by the id of their last event. */
-  readonly rests = new Map<string, string>();
+  /** The rests of streams, or the status that they are refused with, by the id of their last event. */
+  readonly rests = new Map<string, string | number>();
   /** The calls that came, and the requests that were cancelled. */
   readonly calls: { readonly id: unknown; readonly name: unknown; readonly meta: unknown }[] = [];
   readonly cancelled: { readonly requestId: unknown; readonly atMs: number }[] = [];
   /** Ids of requests whose connection was closed before they were answered. */
   readonly abandoned: unknown[] = [];
+  /** What lets the calls of `held` go. */
+  readonly held: (() => void)[] = [];
   /** Session headers of `initialize` requests. */
   readonly initializedWith: unknown[] = [];
   listed: unknown[] = Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' } }));
@@ -301,6 +349,13 @@ export class FaultHttpServer {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const session = request.headers['mcp-session-id'];
+    const refusal = this.#options.refuses?.(request);
+    if (refusal !== undefined) {
+      this.#count(`refused ${request.method}`);
+      request.resume();
+      response.writeHead(...refusal).end();
+      return;
+    }
     if (this.#options.keepsAlive === false) response.setHeader('connection', 'close');
     if (request.method === 'GET') return this.#listen(request, response);
     if (request.method === 'DELETE') {
@@ -401,7 +456,7 @@ export class FaultHttpServer {
     this.#count(lastId === undefined ? 'GET' : 'GET rest');
     if (lastId !== undefined) {
       const rest = this.rests.get(String(lastId));
-      if (rest === undefined) response.writeHead(400).end();
+      if (typeof rest !== 'string') response.writeHead(rest ?? 400).end();
       else response.writeHead(200, { 'content-type': 'text/event-stream' }).end(rest);
     } else if (!this.#options.hasEvents) response.writeHead(405).end();
     else if (this.#options.hasSessions && !this.#sessions.has(String(request.headers['mcp-session-id']))) {

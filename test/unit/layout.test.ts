@@ -23,8 +23,8 @@ const floors: Readonly<Record<string, number>> = {
 };
 /** Adapters stand side by side and do not know each other. */
 const adapters: ReadonlySet<string> = new Set(['upstream', 'ledger', 'auth', 'telemetry']);
-/** What the pure floors may take from the platform: hashes, and a bound on the time of a validation. */
-const pureModules: ReadonlySet<string> = new Set(['node:crypto', 'node:vm']);
+/** What the pure floors may take from the platform: hashes, tables of addresses, and a bound on the time of a validation. */
+const pureModules: ReadonlySet<string> = new Set(['node:crypto', 'node:net', 'node:vm']);
 
 interface Import {
   readonly file: string;

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { EventStream, EventTooLarge, type ServerEvent } from '../../../src/upstream/event-stream.ts';
+import {
+  EventStream,
+  EventTooLarge,
+  type OversizeEvent,
+  type ServerEvent,
+} from '../../../src/upstream/event-stream.ts';
 
 function read(chunks: readonly Buffer[], charsMax = 1_000_000): ServerEvent[] {
   const events: ServerEvent[] = [];
@@ -59,4 +64,28 @@ test('a long event is whole again that came in byte by byte, and in thousands of
   );
   const events = read(Array.from(bytes, (byte) => Buffer.from([byte])));
   expect(events.map(({ data }) => data)).toEqual([lines.join('\n'), 'x'.repeat(9_000)]);
+});
+
+test('an event over the bound is dropped where that is told, however the bytes are cut, and the rest goes on', () => {
+  const long = `{"jsonrpc":"2.0","id":7,"result":"${'x'.repeat(3_000)}"}`;
+  const lines = `data: ${long.slice(0, 1_000)}\ndata: ${long.slice(1_000)}`;
+  const text = `data: a\n\nid: 5\ndata: ${long}\n\n${lines}\n\ndata: b\n\n`;
+  fc.assert(
+    fc.property(fc.constantFrom('\n', '\r\n', '\r'), fc.integer({ min: 1, max: 700 }), (end, size) => {
+      const bytes = Buffer.from(text.replaceAll('\n', end));
+      const events: string[] = [];
+      const dropped: OversizeEvent[] = [];
+      const stream = new EventStream(
+        1_200,
+        ({ data }) => events.push(data),
+        (event) => dropped.push(event),
+      );
+      for (let at = 0; at < bytes.length; at += size) stream.push(bytes.subarray(at, at + size));
+      expect(events).toEqual(['a', 'b']);
+      expect(dropped.map(({ head, tail }) => [head.slice(0, 24), tail.slice(-4)])).toEqual([
+        [long.slice(0, 24), 'xx"}'],
+        [long.slice(0, 24), 'xx"}'],
+      ]);
+    }),
+  );
 });
