@@ -1,4 +1,5 @@
-// The MCP server that all subjects call: stdio, the official SDK, one tool that gives back its text.
+// The MCP server that all subjects call: stdio, the official SDK, one tool that gives back its text. Another
+// one, `big`, whose result is as long as it is asked to be, is not listed.
 // TOOLS=n declares n more tools of a usual size, which are only ever listed.
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
@@ -34,6 +35,12 @@ const tools = [echo, ...Array.from({ length: Number(process.env.TOOLS ?? 0) }, (
 const server = new Server({ name: 'echo', version: '1.0.0' }, { capabilities: { tools: {} } });
 server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }));
 server.setRequestHandler(CallToolRequestSchema, ({ params }) => ({
-  content: [{ type: 'text', text: params.arguments.text }],
+  content: [{ type: 'text', text: textOf(params) }],
 }));
+
+/** Words, quotes and line ends, as a result has them. */
+const pattern = 'Some words with "quotes", one after another, and the end of a line.\n';
+const textOf = ({ name, arguments: args }) =>
+  name === 'big' ? pattern.repeat(Math.ceil(args.chars / pattern.length)).slice(0, args.chars) : args.text;
+
 await server.connect(new StdioServerTransport());

@@ -1,6 +1,7 @@
 import {
   isJSONRPCErrorResponse,
-  type JSONRPCMessage,
+  type JSONRPCErrorResponse,
+  type JSONRPCResultResponse,
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js';
 
@@ -20,7 +21,7 @@ const messages: Readonly<Record<AnswerFault, string>> = {
 };
 
 /** The answer that takes the place of one that cannot be used, so that its call ends at once. */
-export const faultAnswer = (id: RequestId, fault: AnswerFault): JSONRPCMessage => ({
+export const faultAnswer = (id: RequestId, fault: AnswerFault): JSONRPCErrorResponse => ({
   jsonrpc: '2.0',
   id,
   error: { code: -32603, message: messages[fault], data: marks[fault] },
@@ -40,7 +41,7 @@ export function localFault(error: unknown): AnswerFault | undefined {
 export function wellFormedAnswer(
   id: RequestId,
   value: Readonly<Record<string, unknown>>,
-): JSONRPCMessage | undefined {
+): JSONRPCResultResponse | JSONRPCErrorResponse | undefined {
   const { result, error } = value;
   const hasError = error !== undefined && error !== null;
   if (hasError) {
@@ -55,7 +56,7 @@ export function wellFormedAnswer(
 const resultMembers: ReadonlySet<string> = new Set([
   ...['content', 'structuredContent', 'isError', 'resultType'],
   ...['tools', 'nextCursor'],
-  ...['protocolVersion', 'capabilities', 'serverInfo', 'instructions'],
+  ...['protocolVersion', 'supportedVersions', 'capabilities', 'serverInfo', 'instructions'],
 ]);
 
 /** A million other members, or an odd `_meta`, would cost the SDK seconds or keep it from taking the answer at all. */

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import type { Sender } from './request-link.ts';
 
 /** Proof that a message was never written to the server: it cannot have acted on it. */
 export class NotSentError extends Error {
@@ -8,24 +9,6 @@ export class NotSentError extends Error {
 /** More than as many calls as run at once by default can bring, each with the longest arguments. */
 const queuedCharsMax = 67_108_864;
 
-interface Batch {
-  readonly texts: string[];
-  chars: number;
-  readonly written: Promise<void>;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
-function newBatch(): Batch {
-  let resolve = (): void => {};
-  let reject = (_error: Error): void => {};
-  const written = new Promise<void>((onWritten, onFailed) => {
-    resolve = onWritten;
-    reject = onFailed;
-  });
-  return { texts: [], chars: 0, written, resolve, reject };
-}
-
 /**
  * Joins all messages of one turn of the event loop into one write.
  * While the pipe is full, messages wait here and not in the stream, so that it stays known which ones were never
@@ -33,7 +16,9 @@ function newBatch(): Batch {
  */
 export class BatchWriter {
   readonly #stream: Writable;
-  #waiting: Batch | undefined;
+  #text = '';
+  #senders: Sender[] = [];
+  #isScheduled = false;
   #isWriting = false;
   #ended: NotSentError | undefined;
 
@@ -41,42 +26,57 @@ export class BatchWriter {
     this.#stream = stream;
   }
 
-  /** Resolves when the text was handed to the pipe. @throws NotSentError when that can no longer happen. */
-  send(text: string): Promise<void> {
-    if (this.#ended !== undefined) return Promise.reject(this.#ended);
-    if (this.#waiting === undefined) {
-      this.#waiting = newBatch();
-      if (!this.#isWriting) setImmediate(this.#flush);
-    } else if (this.#waiting.chars + text.length > queuedCharsMax) {
-      return Promise.reject(
+  /** @param sender told what becomes of the text; undefined where nobody wants to know */
+  write(text: string, sender: Sender | undefined): void {
+    if (this.#ended !== undefined) {
+      sender?.onUnsent(this.#ended);
+      return;
+    }
+    if (this.#text !== '' && this.#text.length + text.length > queuedCharsMax) {
+      sender?.onUnsent(
         new NotSentError('the server does not read its input, and too much is waiting for it already'),
       );
+      return;
     }
-    this.#waiting.texts.push(text);
-    this.#waiting.chars += text.length;
-    return this.#waiting.written;
+    this.#text += text;
+    if (sender !== undefined) this.#senders.push(sender);
+    if (this.#isScheduled || this.#isWriting) return;
+    this.#isScheduled = true;
+    setImmediate(this.#flush);
   }
 
   /** Refuses everything that was not written yet, and all that is still to come. */
   end(reason: string): void {
     this.#ended ??= new NotSentError(reason);
-    this.#waiting?.reject(this.#ended);
-    this.#waiting = undefined;
+    this.#text = '';
+    for (const sender of this.#takeSenders()) sender.onUnsent(this.#ended);
+  }
+
+  #takeSenders(): readonly Sender[] {
+    const senders = this.#senders;
+    this.#senders = [];
+    return senders;
   }
 
   readonly #flush = (): void => {
-    const batch = this.#waiting;
-    if (batch === undefined) return;
+    this.#isScheduled = false;
+    if (this.#text === '') return;
     if (!this.#stream.writable) {
       this.end('the server has closed its input');
       return;
     }
-    this.#waiting = undefined;
+    const text = this.#text;
+    const senders = this.#takeSenders();
+    this.#text = '';
     this.#isWriting = true;
-    this.#stream.write(batch.texts.join(''), this.#onWritten);
+    this.#stream.write(text, this.#onWritten);
     // A write that failed before it returned has put nothing into the pipe; one that fails later may have put a part.
-    if (this.#stream.errored === null) batch.resolve();
-    else batch.reject(new NotSentError('the server has closed its input'));
+    if (this.#stream.errored === null) {
+      for (const sender of senders) sender.onSent?.();
+    } else {
+      const error = new NotSentError('the server has closed its input');
+      for (const sender of senders) sender.onUnsent(error);
+    }
   };
 
   readonly #onWritten = (error?: Error | null): void => {

@@ -1,18 +1,21 @@
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import {
-  type JSONRPCErrorResponse,
-  type JSONRPCMessage,
-  type JSONRPCRequest,
-  type JSONRPCResultResponse,
-  McpError,
-} from '@modelcontextprotocol/sdk/types.js';
 import type { CancelSignal } from '../core/cancellation.ts';
+import type { JsonObject } from '../core/json.ts';
 import type { Redact } from '../core/redact.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import { cancelReason } from './cancel-reason.ts';
 import type { Deadline, TimeLimit } from './deadline.ts';
 import { GivenUp } from './given-up.ts';
+import { InFlight } from './in-flight.ts';
 import { ProgressTeller, readProgress } from './progress.ts';
+import {
+  type Answer,
+  type Params,
+  type Receiver,
+  type RequestLink,
+  type Sender,
+  TransportLink,
+  type Wire,
+} from './request-link.ts';
 
 /** The time of a request is over; the server was told that nobody waits for its answer any more. */
 export class CallTimeout extends Error {
@@ -37,11 +40,6 @@ export class CallCancelled extends Error {
 /** The connection ended before the answer. */
 export class ConnectionEnded extends Error {}
 
-/** What a server answered to a request. */
-export type Answer =
-  | { readonly kind: 'result'; readonly result: Readonly<Record<string, unknown>> }
-  | { readonly kind: 'error'; readonly error: McpError };
-
 /** What is still of interest about a call that was given up. */
 export interface GivenUpCall {
   readonly onLateAnswer: ToolCall['onLateAnswer'];
@@ -49,13 +47,31 @@ export interface GivenUpCall {
   readonly deadline: Deadline;
 }
 
+/** What protocol 2026-07-28 adds to requests, which are complete without it before. */
+export interface RequestExtras {
+  /** Members of each request's `_meta`. */
+  readonly meta: JsonObject;
+  /** Headers of the HTTP request that a call is sent with. */
+  headersOf(call: ToolCall): Readonly<Record<string, string>> | undefined;
+}
+
 export interface CallChannelOptions {
   readonly redact: Redact;
+  readonly extras?: RequestExtras | undefined;
   /** Takes the answer to a call that was given up; undefined where none can come any more. */
   readonly onLateAnswer: ((call: GivenUpCall, answer: Answer) => void) | undefined;
 }
 
-/** A `tools/call` on its way, with what has to be undone at its end. */
+/** A request on its way. */
+interface Pending extends Sender {
+  readonly id: number;
+  readonly resolve: (result: Readonly<Record<string, unknown>>) => void;
+  readonly reject: (error: unknown) => void;
+  readonly deadline: Deadline;
+  readonly running: RunningCall | undefined;
+}
+
+/** What more belongs to a `tools/call` on its way. */
 interface RunningCall {
   readonly call: ToolCall;
   readonly attempts: number;
@@ -63,39 +79,30 @@ interface RunningCall {
   progress: ProgressTeller | undefined;
 }
 
-interface Pending {
-  readonly resolve: (result: Readonly<Record<string, unknown>>) => void;
-  readonly reject: (error: unknown) => void;
-  readonly deadline: Deadline;
-  readonly running: RunningCall | undefined;
-  timer: NodeJS.Timeout;
-}
-
-/** Far from the ids of the SDK's client, which counts from 0 on the same connection, and within 31 bits. */
-const firstId = 1_000_000_000;
-
 /**
  * Sends requests beside the SDK's client, on its transport, once that has shaken hands.
  *
  * The client checks each answer against its schemas three times and keeps two timers and a signal for each request,
  * which costs more than all else that a call needs; and it tells a timeout, a lost connection and a server's own
- * error -32000 or -32001 apart by nothing. Here one timer and one entry in a table belong to a request.
+ * error -32000 or -32001 apart by nothing. Here one entry in a table belongs to a request, and one timer to all.
  */
-export class CallChannel {
-  readonly #transport: Transport;
+export class CallChannel implements Receiver {
+  readonly #link: RequestLink;
   readonly #options: CallChannelOptions;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new InFlight<Pending>();
   readonly #givenUp = new GivenUp<GivenUpCall>();
-  #nextId = firstId;
+  #timer: NodeJS.Timeout | undefined;
+  /** When the timer comes, by the clock of the deadlines. */
+  #timerMs = Number.POSITIVE_INFINITY;
 
-  /** @param transport after the client has connected it: the channel takes its messages out before the client looks */
-  constructor(transport: Transport, options: CallChannelOptions) {
-    this.#transport = transport;
+  /**
+   * @param wire after the client has connected it: the channel takes its messages out before the client looks. Over
+   * one that is a link itself, requests and answers go past the client altogether.
+   */
+  constructor(wire: Wire | RequestLink, options: CallChannelOptions) {
+    this.#link = 'request' in wire ? wire : new TransportLink(wire);
+    this.#link.receiver = this;
     this.#options = options;
-    const toClient = transport.onmessage;
-    transport.onmessage = (message, extra) => {
-      if (!this.#takes(message)) toClient?.(message, extra);
-    };
   }
 
   /**
@@ -103,12 +110,10 @@ export class CallChannel {
    * @throws CallTimeout, ConnectionEnded, McpError (the server's error), or whatever the transport says about a message
    * that it did not send
    */
-  request(
-    method: string,
-    params: JSONRPCRequest['params'],
-    deadline: Deadline,
-  ): Promise<Readonly<Record<string, unknown>>> {
-    return this.#send(this.#nextId++, method, params, deadline, undefined);
+  request(method: string, params: Params, deadline: Deadline): Promise<Readonly<Record<string, unknown>>> {
+    const meta = this.#options.extras?.meta;
+    const dressed = meta === undefined ? params : { ...params, _meta: meta };
+    return this.#send(this.#pending.newId(), method, dressed, deadline, undefined);
   }
 
   /**
@@ -118,77 +123,36 @@ export class CallChannel {
    * @throws as `request`, and CallCancelled
    */
   call(call: ToolCall, deadline: Deadline, attempts: number): Promise<Readonly<Record<string, unknown>>> {
-    const id = this.#nextId++;
+    const id = this.#pending.newId();
     const params = {
       name: call.tool,
       arguments: call.arguments,
-      _meta: { progressToken: id, 'callgate/call': call.id },
+      _meta: { ...this.#options.extras?.meta, progressToken: id, 'callgate/call': call.id },
     };
     const onAbort = (): void => this.#giveUp(id, new CallCancelled(call.signal), 'the call was cancelled');
     call.signal.addEventListener('abort', onAbort);
     return this.#send(id, 'tools/call', params, deadline, { call, attempts, onAbort, progress: undefined });
   }
 
-  /** Takes an answer that the transport had not to wait for any more. */
-  takeLate(message: JSONRPCMessage): void {
-    if ('method' in message || typeof message.id !== 'number') return;
-    const call = this.#givenUp.take(message.id);
-    if (call !== undefined) this.#options.onLateAnswer?.(call, answerOf(message));
-  }
-
   /** The connection is over: nothing that still waits will be answered. */
   end(): void {
     this.#givenUp.clear();
-    for (const id of [...this.#pending.keys()]) {
-      this.#take(id)?.reject(new ConnectionEnded());
+    for (const { id } of this.#pending.all()) this.#take(id)?.reject(new ConnectionEnded());
+  }
+
+  takeAnswer(id: number, answer: Answer): boolean {
+    const pending = this.#take(id);
+    if (pending === undefined) {
+      const call = this.#givenUp.take(id);
+      if (call !== undefined) this.#options.onLateAnswer?.(call, answer);
+      return false;
     }
-  }
-
-  #send(
-    id: number,
-    method: string,
-    params: JSONRPCRequest['params'],
-    deadline: Deadline,
-    running: RunningCall | undefined,
-  ): Promise<Readonly<Record<string, unknown>>> {
-    return new Promise((resolve, reject) => {
-      const timer = this.#timer(id, deadline);
-      this.#pending.set(id, { resolve, reject, deadline, running, timer });
-      this.#transport
-        .send({ jsonrpc: '2.0', id, method, params })
-        .catch((error: unknown) => this.#take(id)?.reject(error));
-    });
-  }
-
-  #timer(id: number, deadline: Deadline): NodeJS.Timeout {
-    return setTimeout(this.#onTimer, deadline.remainingMs(), id);
-  }
-
-  // Progress moves the deadline and leaves the timer alone, so that a flood of it costs no timers.
-  readonly #onTimer = (id: number): void => {
-    const pending = this.#pending.get(id);
-    if (pending === undefined) return;
-    const { deadline } = pending;
-    if (deadline.remainingMs() > 0) pending.timer = this.#timer(id, deadline);
-    else this.#giveUp(id, new CallTimeout(deadline.limit), 'the time for this call is over');
-  };
-
-  #takes(message: JSONRPCMessage): boolean {
-    if ('method' in message) {
-      if (message.method !== 'notifications/progress' || 'id' in message) return false;
-      this.#takeProgress(message.params);
-      return true;
-    }
-    if (typeof message.id !== 'number' || message.id < firstId) return false;
-    // Without an entry nobody waits for it.
-    const pending = this.#take(message.id);
-    const answer = answerOf(message);
-    if (answer.kind === 'result') pending?.resolve(answer.result);
-    else pending?.reject(answer.error);
+    if (answer.kind === 'result') pending.resolve(answer.result);
+    else pending.reject(answer.error);
     return true;
   }
 
-  #takeProgress(params: Readonly<Record<string, unknown>> | undefined): void {
+  takeProgress(params: Params | undefined): void {
     const notice = readProgress(params);
     const pending = notice === undefined ? undefined : this.#pending.get(notice.token);
     if (notice === undefined || pending?.running === undefined) return;
@@ -198,13 +162,48 @@ export class CallChannel {
     running.progress.take(notice, deadline.nowMs());
   }
 
+  #send(
+    id: number,
+    method: string,
+    params: Params,
+    deadline: Deadline,
+    running: RunningCall | undefined,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    return new Promise((resolve, reject) => {
+      const onUnsent = (error: unknown): void => this.#take(id)?.reject(error);
+      const pending = { id, resolve, reject, deadline, running, onUnsent };
+      this.#pending.add(pending);
+      if (deadline.endMs < this.#timerMs) this.#setTimer(deadline);
+      const headers = running === undefined ? undefined : this.#options.extras?.headersOf(running.call);
+      this.#link.request(id, method, params, pending, headers);
+    });
+  }
+
+  #setTimer(deadline: Deadline): void {
+    clearTimeout(this.#timer);
+    this.#timerMs = deadline.endMs;
+    this.#timer = setTimeout(this.#onTimer, deadline.remainingMs());
+  }
+
+  // Progress moves a deadline and leaves the timer alone, so that a flood of it costs no timers.
+  readonly #onTimer = (): void => {
+    this.#timerMs = Number.POSITIVE_INFINITY;
+    for (const { id, deadline } of this.#pending.all()) {
+      if (deadline.remainingMs() <= 0)
+        this.#giveUp(id, new CallTimeout(deadline.limit), 'the time for this call is over');
+      else if (deadline.endMs < this.#timerMs) this.#setTimer(deadline);
+    }
+  };
+
   #take(id: number): Pending | undefined {
-    const pending = this.#pending.get(id);
+    const pending = this.#pending.take(id);
     if (pending === undefined) return undefined;
-    this.#pending.delete(id);
-    clearTimeout(pending.timer);
     const { running } = pending;
     running?.call.signal.removeEventListener('abort', running.onAbort);
+    if (this.#pending.size === 0) {
+      clearTimeout(this.#timer);
+      this.#timerMs = Number.POSITIVE_INFINITY;
+    }
     return pending;
   }
 
@@ -216,14 +215,7 @@ export class CallChannel {
       const { call, attempts } = pending.running;
       this.#givenUp.add(requestId, { onLateAnswer: call.onLateAnswer, attempts, deadline: pending.deadline });
     }
-    const params = { requestId, reason };
-    // Nobody waits for this; a server that does not read any more will not miss it either.
-    this.#transport.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }).catch(() => {});
+    this.#link.notify('notifications/cancelled', { requestId, reason });
     pending.reject(error);
   }
 }
-
-const answerOf = (message: JSONRPCResultResponse | JSONRPCErrorResponse): Answer =>
-  'result' in message
-    ? { kind: 'result', result: message.result }
-    : { kind: 'error', error: new McpError(message.error.code, message.error.message, message.error.data) };

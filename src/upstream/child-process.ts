@@ -2,6 +2,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access, readdir, readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { EventLog } from '../core/events.ts';
+import { Watchdog } from './watchdog.ts';
 
 export interface ChildSettings {
   readonly command: string;
@@ -31,6 +33,7 @@ export class SpawnError extends Error {
 }
 
 const liveGroups = new Set<ChildGroup>();
+const watchdog = new Watchdog();
 /** How long a killed group may take to disappear: the kernel needs no time, whoever has to reap it may. */
 const reapMsMax = 1_000;
 
@@ -54,7 +57,14 @@ export class ChildGroup {
     this.child = child;
     this.pid = pid;
     liveGroups.add(this);
-    this.#exited = new Promise((resolve) => child.once('exit', resolve));
+    watchdog.watch(pid);
+    this.#exited = new Promise((resolve) => {
+      child.once('exit', () => {
+        // Asked at once whether that was the last one: from here on the number can go to somebody else.
+        this.signal(0);
+        resolve(undefined);
+      });
+    });
   }
 
   get exitStatus(): ExitStatus | undefined {
@@ -84,7 +94,10 @@ export class ChildGroup {
     this.signal('SIGTERM');
     if (await this.#disappears(graceMs)) return true;
     this.signal('SIGKILL');
-    return this.#disappears(reapMsMax);
+    const isEmpty = await this.#disappears(reapMsMax);
+    // What is left dies as soon as the kernel lets it, or is not ours to kill: there is nothing more to send.
+    this.#markGone();
+    return isEmpty;
   }
 
   /** Sends a signal to every process of the group; 0 only asks. False once the group is empty. */
@@ -104,7 +117,8 @@ export class ChildGroup {
     // Nothing tells when a grandchild ends, so the group is asked, at first often.
     const deadlineMs = performance.now() + waitMsMax;
     for (let pauseMs = 5; this.signal(0); pauseMs = Math.min(100, 2 * pauseMs)) {
-      if (await hasOnlyZombies(this.pid)) {
+      // To look at all processes is dear, and the direct child is none of those as long as it runs.
+      if (this.exitStatus !== undefined && (await hasOnlyZombies(this.pid))) {
         this.#markGone();
         return true;
       }
@@ -118,6 +132,7 @@ export class ChildGroup {
   #markGone(): void {
     this.#isGone = true;
     liveGroups.delete(this);
+    watchdog.forget(this.pid);
   }
 }
 
@@ -140,8 +155,9 @@ async function hasOnlyZombies(group: number): Promise<boolean> {
   return states.length > 0 && states.every((state) => state === 'Z');
 }
 
-/** Starts a child as the leader of a new process group. @throws SpawnError */
-export async function spawnGroup(settings: ChildSettings): Promise<ChildGroup> {
+/** Starts a child as the leader of a new process group, which ends with this process at the latest. @throws SpawnError */
+export async function spawnGroup(settings: ChildSettings, log: EventLog): Promise<ChildGroup> {
+  watchdog.ready(log);
   try {
     const child = spawn(settings.command, settings.args, {
       cwd: settings.cwd,

@@ -32,6 +32,11 @@ export class Deadline {
     return this.#nowMs() - this.#startedMs;
   }
 
+  /** When it comes, as its clock tells the time. */
+  get endMs(): number {
+    return this.#endMs;
+  }
+
   remainingMs(): number {
     return this.#endMs - this.#nowMs();
   }

@@ -1,15 +1,20 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import type {
+  JSONRPCErrorResponse,
+  JSONRPCMessage,
+  JSONRPCResultResponse,
+  RequestId,
+} from '@modelcontextprotocol/sdk/types.js';
 import type { EventFields, EventLog } from '../core/events.ts';
 import type { Redact } from '../core/redact.ts';
 import { edgeId, faultAnswer, wellFormedAnswer } from './answer-faults.ts';
 import { BatchWriter, NotSentError } from './batch-writer.ts';
 import { type ChildGroup, type ChildSettings, type ExitStatus, spawnGroup } from './child-process.ts';
 import { FloodWatch, floodReason } from './flood-watch.ts';
-import { GivenUp } from './given-up.ts';
 import { LimitedLog } from './limited-log.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { readFairly } from './read-fairly.ts';
+import { answerOf, type Params, type Receiver, type RequestLink, type Sender } from './request-link.ts';
 import { ServerRequests } from './server-requests.ts';
 import { shown } from './shown.ts';
 import { StderrTail } from './stderr-tail.ts';
@@ -32,21 +37,21 @@ const drainMsMax = 250;
 const openBrace = 0x7b;
 
 /**
- * A stdio connection for the SDK's client, which keeps the protocol; this class keeps the bytes and the processes.
- * It survives noise and oversize messages, fails a call whose answer is malformed at once, and leaves no process.
+ * A stdio connection: for the SDK's client, which keeps the protocol, and past it for the requests of a channel. This
+ * class keeps the bytes and the processes. It survives noise and oversize messages, fails a call whose answer is
+ * malformed at once, and leaves no process.
  */
-export class StdioTransport implements Transport {
+export class StdioTransport implements Transport, RequestLink {
   onmessage: Transport['onmessage'];
   onerror: Transport['onerror'];
   onclose: Transport['onclose'];
-  /** Takes an answer to a request that was cancelled, which the SDK's client would call an error. */
-  onlateanswer: ((answer: JSONRPCMessage) => void) | undefined;
+  receiver: Receiver | undefined;
 
   readonly #settings: StdioSettings;
   readonly #log: LimitedLog;
   readonly #stderr: StderrTail;
+  /** Requests of the client, which are few: those of a channel are in its own table. */
   readonly #pending = new Set<RequestId>();
-  readonly #givenUp = new GivenUp<true>();
   readonly #requests = new ServerRequests(unansweredMax);
   readonly #flood = new FloodWatch();
   /** The newest numeric id that was sent: every later one belongs to nothing. */
@@ -101,7 +106,7 @@ export class StdioTransport implements Transport {
   }
 
   async #start(): Promise<void> {
-    const group = await spawnGroup(this.#settings);
+    const group = await spawnGroup(this.#settings, this.#settings.log);
     this.#group = group;
     const { stdin, stdout, stderr } = group.child;
     this.#writer = new BatchWriter(stdin);
@@ -125,16 +130,35 @@ export class StdioTransport implements Transport {
 
   /** Resolves when the message was handed to the pipe. @throws NotSentError when it was not and never will be. */
   send(message: JSONRPCMessage): Promise<void> {
-    if (this.#writer === undefined) return Promise.reject(new NotSentError('the server is not running'));
+    this.#notePending(message);
+    const sent = new Promise<void>((resolve, reject) => {
+      this.#write(message, { onSent: resolve, onUnsent: reject });
+    });
+    return 'method' in message ? sent : sent.finally(() => this.#requests.answered(message.id));
+  }
+
+  request(id: number, method: string, params: Params, sender: Sender): void {
+    this.#newestId = id;
+    this.#write({ jsonrpc: '2.0', id, method, params }, sender);
+  }
+
+  notify(method: string, params: Params): void {
+    this.#write({ jsonrpc: '2.0', method, params }, undefined);
+  }
+
+  #write(message: JSONRPCMessage, sender: Sender | undefined): void {
+    if (this.#writer === undefined) {
+      sender?.onUnsent(new NotSentError('the server is not running'));
+      return;
+    }
     let text: string;
     try {
       text = `${JSON.stringify(message)}\n`;
     } catch (cause) {
-      return Promise.reject(new NotSentError('the message cannot be written as JSON', { cause }));
+      sender?.onUnsent(new NotSentError('the message cannot be written as JSON', { cause }));
+      return;
     }
-    this.#notePending(message);
-    const written = this.#writer.send(text);
-    return 'method' in message ? written : written.finally(() => this.#requests.answered(message.id));
+    this.#writer.write(text, sender);
   }
 
   /** Ends the whole process group within the grace; resolves when it is empty, or nothing more can be done. */
@@ -197,7 +221,7 @@ export class StdioTransport implements Transport {
       if (typeof message.id === 'number') this.#newestId = Math.max(this.#newestId, message.id);
     } else if (message.method === 'notifications/cancelled') {
       const { requestId } = message.params ?? {};
-      if (isRequestId(requestId) && this.#pending.delete(requestId)) this.#givenUp.add(requestId, true);
+      if (isRequestId(requestId)) this.#pending.delete(requestId);
     }
   }
 
@@ -211,28 +235,45 @@ export class StdioTransport implements Transport {
   }
 
   #take(line: string, value: Record<string, unknown> | undefined): void {
-    const id = value?.id;
-    if (value !== undefined && 'method' in value && !('result' in value) && !('error' in value)) {
+    if (value === undefined) {
       this.#noteUnasked();
-      if (this.#requests.admit(value)) this.onmessage?.(value as unknown as JSONRPCMessage);
-      else if (value.id !== undefined)
-        this.#warn('server.request_dropped', () => ({ method: this.#shown(nameOf(value.method)) }));
-    } else if (value !== undefined && isRequestId(id) && this.#pending.delete(id)) {
-      const answer = wellFormedAnswer(id, value);
-      if (answer === undefined) this.#warn('server.answer_malformed', () => ({ id }));
-      this.onmessage?.(answer ?? faultAnswer(id, 'malformed_answer'));
-    } else if (value !== undefined && isRequestId(id) && this.#givenUp.take(id) !== undefined) {
-      this.#warn('server.answer_late', () => ({ id }));
-      const answer = wellFormedAnswer(id, value);
-      if (answer !== undefined) this.onlateanswer?.(answer);
-    } else {
+      if (line.trim() !== '') this.#warn('server.stdout_noise', () => ({ text: this.#shown(line) }));
+    } else if ('method' in value && !('result' in value) && !('error' in value)) {
       this.#noteUnasked();
-      if (value !== undefined) this.#onStrayAnswer(id);
-      else if (line.trim() !== '') this.#warn('server.stdout_noise', () => ({ text: this.#shown(line) }));
+      this.#takeUnasked(value);
+    } else if (!this.#takeAnswer(value.id, value)) {
+      this.#noteUnasked();
+      this.#onStrayAnswer(value.id);
     }
   }
 
-  /** The id is compared with its type: the SDK's client would take "7" for 7, and null for 0. */
+  #takeUnasked(value: Record<string, unknown>): void {
+    if (!this.#requests.admit(value)) {
+      if (value.id !== undefined)
+        this.#warn('server.request_dropped', () => ({ method: this.#shown(nameOf(value.method)) }));
+    } else if (this.receiver !== undefined && isProgress(value))
+      this.receiver.takeProgress(value.params as Params | undefined);
+    else this.onmessage?.(value as unknown as JSONRPCMessage);
+  }
+
+  /** False where nobody waits for it. */
+  #takeAnswer(id: unknown, value: Readonly<Record<string, unknown>>): boolean {
+    if (!isRequestId(id)) return false;
+    const answer = wellFormedAnswer(id, value);
+    const isAwaited = this.#handOver(id, answer ?? faultAnswer(id, 'malformed_answer'));
+    if (isAwaited && answer === undefined) this.#warn('server.answer_malformed', () => ({ id }));
+    return isAwaited;
+  }
+
+  #handOver(id: RequestId, answer: JSONRPCResultResponse | JSONRPCErrorResponse): boolean {
+    if (this.#pending.delete(id)) {
+      this.onmessage?.(answer);
+      return true;
+    }
+    // Compared with its type: the SDK's client would take "7" for 7, and null for 0.
+    return typeof id === 'number' && this.receiver?.takeAnswer(id, answerOf(answer)) === true;
+  }
+
   #onStrayAnswer(id: unknown): void {
     // What was asked once and is asked no more is answered already, or was given up long ago.
     const isLate = typeof id === 'number' && id <= this.#newestId;
@@ -249,7 +290,7 @@ export class StdioTransport implements Transport {
   }
 
   #failOversize(id: number | undefined): void {
-    if (id !== undefined && this.#pending.delete(id)) this.onmessage?.(faultAnswer(id, 'oversize'));
+    if (id !== undefined) this.#handOver(id, faultAnswer(id, 'oversize'));
   }
 
   /** Counts a line that is no answer, and ends the connection when such lines never end. */
@@ -280,6 +321,9 @@ export class StdioTransport implements Transport {
     return shown(text, this.#settings.redact, noiseCharsMax);
   }
 }
+
+const isProgress = ({ id, method }: Readonly<Record<string, unknown>>): boolean =>
+  id === undefined && method === 'notifications/progress';
 
 const isRequestId = (id: unknown): id is RequestId => typeof id === 'number' || typeof id === 'string';
 

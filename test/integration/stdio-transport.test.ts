@@ -215,6 +215,20 @@ describe('reading', () => {
     expect(await textOf('big', { bytes: 1_048_000 })).toHaveLength(1_048_000);
   });
 
+  test('a result of 64 MB arrives, and costs no more than its length', async () => {
+    const { textOf } = await connect([], { messageBytesMax: 70_000_000 });
+    const before = process.cpuUsage();
+    expect(await textOf('big', { bytes: 64_000_000 })).toHaveLength(64_000_000);
+    const { user, system } = process.cpuUsage(before);
+    // About 0.3 s; putting it together anew with each piece takes twenty.
+    expect((user + system) / 1e6).toBeLessThan(5);
+  });
+
+  test('a result without content is one', async () => {
+    const { call } = await connect();
+    expect((await call('no_content')).content).toEqual([]);
+  });
+
   test.each(['null_result', 'no_result', 'array_result', 'both', 'string_error_code'])(
     'the malformed answer of %s fails its call at once',
     async (tool) => {
@@ -329,6 +343,17 @@ describe('writing', () => {
     expect(await Promise.all(texts.map((text) => textOf('echo', { text })))).toEqual(texts);
   });
 
+  test('200 calls run side by side', async () => {
+    const { textOf } = await connect();
+    const texts = await Promise.all(Array.from({ length: 200 }, () => textOf('gather', { count: 200 })));
+    expect(new Set(texts)).toEqual(new Set(['all are here']));
+  });
+
+  test('an argument of 50 MB arrives whole', async () => {
+    const { textOf } = await connect();
+    expect(await textOf('length', { text: 'x'.repeat(50_000_000) })).toBe('50000000');
+  });
+
   test('a message that cannot be written as JSON fails alone', async () => {
     const { call, textOf } = await connect();
     expect(await rejection(call('echo', { text: 1n }))).toBeInstanceOf(NotSentError);
@@ -396,15 +421,38 @@ describe('ending', () => {
     expect(transport.exitStatus).toEqual({ code: null, signal: 'SIGTERM' });
   });
 
-  test('nothing is left of a launcher and a server that ignore the end of stdin and SIGTERM (O10)', async () => {
-    const script = `trap '' TERM; '${process.execPath}' '${faultServer}' ignore-sigterm ignore-stdin-end; echo over`;
-    const { transport, client, textOf } = await connect([], { command: '/bin/sh', args: ['-c', script] });
-    const { pid, ppid } = JSON.parse(await textOf('surroundings'));
-    expect(ppid).toBe(transport.pid);
-    await client.close();
-    expect(running('pid', pid)).toEqual([]);
-    expect(transport.exitStatus).toEqual({ code: null, signal: 'SIGKILL' });
-  });
+  const stubborn = [process.execPath, faultServer, 'ignore-sigterm', 'ignore-stdin-end'];
+  const quoted = stubborn.map((part) => `'${part}'`).join(' ');
+  test.each([
+    ['sh -c', '/bin/sh', ['-c', `trap '' TERM; ${quoted}; echo over`]],
+    [
+      'two shells, as npx has them',
+      '/bin/sh',
+      ['-c', `trap '' TERM; sh -c "${quoted}; echo over"; echo over`],
+    ],
+    [
+      'a program that waits, as uvx does',
+      process.execPath,
+      [
+        '-e',
+        `process.on('SIGTERM', () => {});
+         require('node:child_process').spawn(${JSON.stringify(stubborn[0])}, ${JSON.stringify(stubborn.slice(1))}, { stdio: 'inherit' });`,
+      ],
+    ],
+  ])(
+    'nothing is left of %s and a server that ignore the end of stdin and SIGTERM (O10)',
+    async (_name, command, args) => {
+      const { transport, client, textOf } = await connect([], { command, args });
+      const { pid } = JSON.parse(await textOf('surroundings'));
+      expect(pid).not.toBe(transport.pid);
+      const startedMs = performance.now();
+      await client.close();
+      // The grace, the time for the kernel, and much for a busy machine.
+      expect(performance.now() - startedMs).toBeLessThan(400 + 1_000 + 3_000);
+      expect(running('pid', pid)).toEqual([]);
+      expect(transport.exitStatus).toEqual({ code: null, signal: 'SIGKILL' });
+    },
+  );
 
   test('the server of a launcher that dies by itself is ended too', async () => {
     const script = `'${process.execPath}' '${faultServer}' ignore-sigterm ignore-stdin-end & wait`;

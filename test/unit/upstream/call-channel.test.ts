@@ -4,7 +4,6 @@ import { type JSONRPCMessage, McpError } from '@modelcontextprotocol/sdk/types.j
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Attempt, Progress, ToolCall } from '../../../src/dispatch/ports.ts';
 import {
-  type Answer,
   CallCancelled,
   CallChannel,
   CallTimeout,
@@ -12,6 +11,8 @@ import {
   type GivenUpCall,
 } from '../../../src/upstream/call-channel.ts';
 import { Deadline } from '../../../src/upstream/deadline.ts';
+import type { Answer } from '../../../src/upstream/request-link.ts';
+import { someone } from '../../support/upstream.ts';
 
 /** A transport without a server: it keeps what is sent, and the test plays the answers. */
 class FakeTransport implements Transport {
@@ -55,6 +56,8 @@ function call(deadline: Deadline, more: Partial<ToolCall> = {}) {
     alias: 'one',
     tool: 'echo',
     arguments: { text: 'a' },
+    inputSchema: {},
+    caller: someone,
     id: 'call-1',
     timeoutMs: 1,
     timeoutTotalMs: 1,
@@ -134,6 +137,25 @@ test('a timeout tells the server, and the answer that comes later is dropped qui
   answer(requestId);
   answer(requestId);
   expect(transport.toClient).toEqual([]);
+});
+
+test('requests with different limits share one timer, and each is given up in its time', async () => {
+  const ended: number[] = [];
+  const limits = [300, 100, 200, 100, 60_000];
+  for (const ms of limits) ask(ms).catch(() => ended.push(ms));
+  expect(vi.getTimerCount()).toBe(1);
+  for (const [passed, expected] of [
+    [99, []],
+    [1, [100, 100]],
+    [100, [100, 100, 200]],
+    [100, [100, 100, 200, 300]],
+  ] as const) {
+    await vi.advanceTimersByTimeAsync(passed);
+    expect(ended).toEqual(expected);
+    expect(vi.getTimerCount()).toBe(1);
+  }
+  answer(transport.idOf(4));
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 test('a server that no longer takes messages makes a timeout no worse', async () => {
@@ -292,7 +314,7 @@ describe('an answer to a call that was given up', () => {
   test('is told once, with whom it belongs to', async () => {
     const onLateAnswer = (): void => {};
     const id = await giveUp(onLateAnswer);
-    for (let n = 0; n < 2; n++) channel.takeLate({ jsonrpc: '2.0', id, result });
+    for (let n = 0; n < 2; n++) answer(id, result);
     expect(late).toEqual([
       { call: expect.objectContaining({ onLateAnswer, attempts: 1 }), answer: { kind: 'result', result } },
     ]);
@@ -304,9 +326,10 @@ describe('an answer to a call that was given up', () => {
     const listId = transport.idOf(transport.sent.length - 1);
     vi.advanceTimersByTime(10);
     await listed;
-    for (const other of [listId, 7, String(id)]) channel.takeLate({ jsonrpc: '2.0', id: other, result });
+    for (const other of [listId, 7]) answer(other, result);
+    transport.receive({ jsonrpc: '2.0', id: String(id), result });
     channel.end();
-    channel.takeLate({ jsonrpc: '2.0', id, result });
+    answer(id, result);
     expect(late).toEqual([]);
   });
 });
