@@ -40,6 +40,9 @@ export const defaults = {
   },
   server: {
     connection: 'shared',
+    connectionsMax: 100,
+    connectionIdleMs: 300_000,
+    keepConnected: true,
     retry: 'safe',
     trustAnnotations: false,
     concurrencyMax: 16,

@@ -11,7 +11,7 @@ export interface ConfigurationFile {
 
 /** How to start or reach one server, in the words that all hosts share. */
 export interface ServerEntry {
-  readonly type?: 'stdio' | 'http' | 'streamable-http';
+  readonly type?: 'stdio' | 'http' | 'streamable-http' | 'sse';
   readonly command?: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string | number | boolean>>;
@@ -76,11 +76,15 @@ export interface IssuerEntry {
   readonly lifetimeMaxS?: number;
 }
 
-/** What `defaults` and `servers.<alias>` hold; `alias` and `allowHttp` only stand in the latter. */
+/** What `defaults` and `servers.<alias>` hold; `alias`, `allowHttp` and `auth` only stand in the latter. */
 export interface ServerOptions {
   readonly alias?: string;
   readonly allowHttp?: boolean;
-  readonly connection?: 'shared';
+  readonly auth?: CredentialsEntry;
+  readonly connection?: 'shared' | 'actor' | 'run';
+  readonly connectionsMax?: number;
+  readonly connectionIdleMs?: number;
+  readonly keepConnected?: boolean;
   readonly retry?: 'never' | 'safe';
   readonly trustAnnotations?: boolean;
   readonly concurrencyMax?: number;
@@ -101,6 +105,23 @@ export interface ServerOptions {
   readonly tools?: Readonly<Record<string, ToolOptions>>;
 }
 
+/** Where the tokens for one server come from. */
+export interface CredentialsEntry {
+  readonly type: 'client_credentials' | 'token_exchange';
+  readonly issuer?: string;
+  readonly tokenUrl?: string;
+  readonly clientId: string;
+  readonly clientAuthentication?: 'client_secret_basic' | 'client_secret_post' | 'private_key_jwt';
+  readonly clientSecret?: string;
+  readonly privateKey?: string;
+  readonly privateKeyFile?: string;
+  readonly algorithm?: string;
+  readonly keyId?: string;
+  readonly scope?: string;
+  readonly audience?: string;
+  readonly resource?: string;
+}
+
 export interface ToolOptions {
   readonly class?: 'read' | 'write';
   readonly idempotent?: boolean;
@@ -112,7 +133,7 @@ export interface ToolOptions {
   readonly description?: string;
 }
 
-type Unset = 'alias' | 'render' | 'descriptionPrefix' | 'include';
+type Unset = 'alias' | 'auth' | 'render' | 'descriptionPrefix' | 'include';
 
 /** Everything said of one server, with each default filled in. */
 export type CompleteOptions = Required<Omit<ServerOptions, Unset>> & Pick<ServerOptions, Unset>;

@@ -22,12 +22,13 @@ const sectionKeys = new Set([
 ]);
 
 const entryKeys = ['type', 'command', 'args', 'env', 'cwd', 'url', 'headers', 'disabled'];
+const elsewhere = 'give the credentials under "headers", or under "auth" of callgate.servers';
 /** Known elsewhere, and with an effect that the server would be run without. */
 const entryKeysNotEnforced = new Map([
   ['envFile', 'name its variables one by one under "env"'],
-  ['auth', 'give the credentials under "headers"'],
-  ['oauth', 'give the credentials under "headers"'],
-  ['headersHelper', 'give the credentials under "headers"'],
+  ['auth', elsewhere],
+  ['oauth', elsewhere],
+  ['headersHelper', elsewhere],
 ]);
 /** What some hosts call `url`. */
 const urlKeys = new Set(['serverUrl', 'httpUrl', 'uri', 'endpoint']);

@@ -198,12 +198,12 @@ function readPublicUrl(
 
 /** What `${}` brought in, where the design calls it secret; and what came from a file, wherever it stands. */
 function secretsOfReference({
-  path: [first, second, third],
+  path: [first, second, third, fourth],
   values,
   fileValues,
 }: Reference): readonly string[] {
   const isSecretPlace =
-    (first === 'callgate' && second === 'auth') ||
+    (first === 'callgate' && (second === 'auth' || (second === 'servers' && fourth === 'auth'))) ||
     (isServersKey(first) && (third === 'headers' || third === 'url'));
   return isSecretPlace ? values : fileValues;
 }

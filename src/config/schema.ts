@@ -24,9 +24,10 @@ interface SchemaNode {
   readonly 'x-expected'?: string;
   /** Why other values are refused. */
   readonly 'x-reason'?: string;
-  /** Keys and values of the design that this version does not enforce, and therefore refuses. */
+  /** Keys of the design that this version does not enforce, and therefore refuses. */
   readonly 'x-not-enforced'?: readonly string[];
-  readonly 'x-not-enforced-values'?: readonly string[];
+  /** Keys that stand under `callgate.servers` alone. */
+  readonly 'x-per-server'?: readonly string[];
 }
 
 const validate = new Ajv({ strict: false, allErrors: true, verbose: true }).compile(
@@ -97,6 +98,9 @@ function unknownKey(path: Path, key: string, schema: SchemaNode): string {
   if (schema['x-not-enforced']?.includes(key)) {
     return `${pathText(path)} is known to callgate, but this version does not enforce it: take it out`;
   }
+  if (schema['x-per-server']?.includes(key)) {
+    return `${pathText(path)} is a setting of single servers: give it to each under callgate.servers`;
+  }
   const known = Object.keys(schema.properties ?? {});
   const near = nearest(key, known);
   const hint = near === undefined ? `the keys here are ${known.join(', ')}` : `did you mean "${near}"?`;
@@ -104,9 +108,6 @@ function unknownKey(path: Path, key: string, schema: SchemaNode): string {
 }
 
 function complaint(schema: SchemaNode, value: unknown): string {
-  if (typeof value === 'string' && schema['x-not-enforced-values']?.includes(value)) {
-    return `is "${value}", which this version does not support; it must be ${expectation(schema)}`;
-  }
   const reason = schema['x-reason'] === undefined ? '' : ` (${schema['x-reason']})`;
   return `must be ${expectation(schema)}, not ${found(schema, value)}${reason}`;
 }

@@ -10,6 +10,7 @@ import { nearest } from './nearest.ts';
 import type { OpenedFile } from './open-file.ts';
 import type { Report } from './report.ts';
 import { secretsOf } from './secrets.ts';
+import { readCredentials } from './server-credentials.ts';
 import { createServerPolicy } from './server-policy.ts';
 import { createServerSettings } from './server-settings.ts';
 import type { Path } from './source.ts';
@@ -78,8 +79,18 @@ export async function readServers(
       continue;
     }
     const options = optionsOf(section, key);
+    const credentials = await readCredentials(entry, options, {
+      folder: dirname(main.source.file),
+      at: { source: main.source, path: ['callgate', 'servers', key, 'auth'] },
+      report,
+    });
+    secrets.push(...credentials.secrets);
+    if (report.hasFaults(key)) {
+      faulty.push({ key, alias });
+      continue;
+    }
     const place = { folder: dirname(file.source.file), env };
-    const settings = await createServerSettings(alias, entry, options, place);
+    const settings = await createServerSettings(alias, entry, options, credentials.settings, place);
     if (settings.ok) {
       servers.push(settings.value);
       policies.push(createServerPolicy(alias, options));

@@ -9,6 +9,7 @@ export function createServerPolicy(alias: string, options: CompleteOptions): Ser
     alias,
     descriptionPrefix: options.descriptionPrefix,
     trustAnnotations: options.trustAnnotations,
+    needsRun: options.connection === 'run',
     offers: (rawName) =>
       (options.include === undefined || longestMatch(options.include, rawName) !== undefined) &&
       longestMatch(options.exclude, rawName) === undefined,

@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { isLoopbackHost } from '../core/hosts.ts';
 import { fail, ok, type Result } from '../core/result.ts';
+import type { CredentialSettings } from '../upstream/credential-settings.ts';
 import type { ServerSettings, TransportSettings } from '../upstream/settings.ts';
 import { checkUrl } from './addresses.ts';
 import { resolveCommand } from './command.ts';
@@ -26,14 +27,19 @@ export async function createServerSettings(
   alias: string,
   entry: ServerEntry,
   options: CompleteOptions,
+  credentials: CredentialSettings | undefined,
   place: { readonly folder: string; readonly env: Environment },
 ): Promise<Result<ServerSettings, EntryFault>> {
   if (options.backoffMinMs > options.backoffMaxMs) return faultAt('backoffMinMs is larger than backoffMaxMs');
-  const transport = await createTransport(entry, options, place);
+  const transport = await createTransport(entry, options, credentials, place);
   if (!transport.ok) return transport;
   return ok({
     alias,
     transport: transport.value,
+    connection: options.connection,
+    connectionsMax: options.connectionsMax,
+    connectionIdleMs: options.connectionIdleMs,
+    keepConnected: options.keepConnected,
     connectTimeoutMs: options.connectTimeoutMs,
     listTimeoutMs: options.listTimeoutMs,
     backoffMinMs: options.backoffMinMs,
@@ -48,6 +54,7 @@ export async function createServerSettings(
 async function createTransport(
   entry: ServerEntry,
   options: CompleteOptions,
+  credentials: CredentialSettings | undefined,
   place: { readonly folder: string; readonly env: Environment },
 ): Promise<Result<TransportSettings, EntryFault>> {
   const { command, url, type } = entry;
@@ -64,7 +71,9 @@ async function createTransport(
   if (url !== undefined) {
     if (type === 'stdio')
       return faultAt('has "url", but its type is "stdio": take "type" out, or give a "command"', 'type');
-    return createHttp(url, entry.headers ?? {}, options.allowHttp);
+    const http = createHttp(url, entry.headers ?? {}, options.allowHttp);
+    if (!http.ok) return http;
+    return ok({ kind: type === 'sse' ? 'sse' : 'http', ...http.value, credentials });
   }
   return faultAt(
     'has neither "command" (a program to start) nor "url" (a server to reach): give one of them',
@@ -112,7 +121,7 @@ function createHttp(
   text: string,
   given: Readonly<Record<string, string>>,
   allowHttp: boolean,
-): Result<TransportSettings, EntryFault> {
+): Result<{ readonly url: string; readonly headers: Readonly<Record<string, string>> }, EntryFault> {
   const checked = checkUrl(text);
   if (!checked.ok) return faultAt(`"url" ${checked.error}`, 'url');
   const url = checked.value;
@@ -144,7 +153,7 @@ function createHttp(
     url.username = '';
     url.password = '';
   }
-  return ok({ kind: 'http', url: url.href, headers });
+  return ok({ url: url.href, headers });
 }
 
 function isHeader(name: string, value: string): boolean {

@@ -26,6 +26,8 @@ export interface ServerPolicy {
   readonly alias: string;
   readonly descriptionPrefix: string | undefined;
   readonly trustAnnotations: boolean;
+  /** Whether each run has a connection of its own, so that a call without one cannot be sent. */
+  readonly needsRun: boolean;
   /** Whether `include` and `exclude` let the tool with this raw name through. */
   readonly offers: (rawName: string) => boolean;
   /** The settings of the tool with this raw name: `tools` entries over the server's over the defaults. */

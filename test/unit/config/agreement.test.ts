@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the references of configuration files look like templates
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -99,7 +100,7 @@ describe('schema, docs and code know the same keys and the same defaults', () =>
   });
 
   test('every key that the docs call unsupported is refused by name', () => {
-    const [, names = ''] = /^These keys .*?: (.*?), `auth` of a server/m.exec(docs) ?? [];
+    const [, names = ''] = /^These keys .*?: (.*) of a whole server/m.exec(docs) ?? [];
     const refused = new Set(
       JSON.stringify(schema)
         .match(/"x-not-enforced":\[.*?\]/g)
@@ -109,6 +110,20 @@ describe('schema, docs and code know the same keys and the same defaults', () =>
     expect(named.length).toBeGreaterThan(7);
     expect(named.filter((name) => !refused.has(name))).toEqual([]);
   });
+});
+
+const pemOf = ({ privateKey }: { readonly privateKey: KeyObject }): string =>
+  String(privateKey.export({ type: 'pkcs8', format: 'pem' }));
+const somePrivateKey = (): string => pemOf(generateKeyPairSync('ec', { namedCurve: 'P-256' }));
+
+/** Credentials of a server, with a private key where that is to be changed. */
+const someCredentials = (path: string): Json => ({
+  type: 'client_credentials',
+  tokenUrl: 'https://idp.example.com/token',
+  clientId: 'callgate',
+  ...(/algorithm/.test(path) && { privateKey: pemOf(generateKeyPairSync('rsa', { modulusLength: 2048 })) }),
+  ...(/privateKey|keyId/.test(path) && { privateKey: somePrivateKey() }),
+  ...(!/privateKey|keyId|algorithm/.test(path) && { clientSecret: 'a secret' }),
 });
 
 /** Another value for each key, in a file where it has to make a difference. */
@@ -163,6 +178,23 @@ const samples: Readonly<Record<string, unknown>> = {
   'callgate.mcpServersFrom': ['other.json'],
   'callgate.servers.*.alias': 'renamed',
   'callgate.servers.*.allowHttp': true,
+  'callgate.servers.*.auth.type': 'token_exchange',
+  'callgate.servers.*.auth.issuer': 'https://idp.example.com/',
+  'callgate.servers.*.auth.tokenUrl': 'https://idp.example.com/other',
+  'callgate.servers.*.auth.clientId': 'other',
+  'callgate.servers.*.auth.clientAuthentication': 'client_secret_post',
+  'callgate.servers.*.auth.clientSecret': 'another secret',
+  'callgate.servers.*.auth.privateKey': somePrivateKey(),
+  'callgate.servers.*.auth.privateKeyFile': 'key.pem',
+  'callgate.servers.*.auth.algorithm': 'PS256',
+  'callgate.servers.*.auth.keyId': 'k2',
+  'callgate.servers.*.auth.scope': 'read write',
+  'callgate.servers.*.auth.audience': 'x',
+  'callgate.servers.*.auth.resource': 'https://web.example/other',
+  'callgate.servers.*.connection': 'actor',
+  'callgate.servers.*.connectionsMax': 1,
+  'callgate.servers.*.connectionIdleMs': 1,
+  'callgate.servers.*.keepConnected': false,
   'callgate.servers.*.retry': 'never',
   'callgate.servers.*.trustAnnotations': true,
   'callgate.servers.*.concurrencyMax': 1,
@@ -190,9 +222,8 @@ const samples: Readonly<Record<string, unknown>> = {
   'callgate.servers.*.tools.*.description': 'x',
 };
 
-/** Those that hold other keys, which are tried themselves; and `connection`, which has one value alone. */
+/** Those that hold other keys, which are tried themselves. */
 const isTriedElsewhere = (path: string, all: readonly string[]): boolean =>
-  path.endsWith('.connection') ||
   all.some((other) => other.startsWith(`${path}.`) || other.startsWith(`${path}[]`));
 
 type Json = Record<string, unknown>;
@@ -223,10 +254,11 @@ const dataOf = (configuration: Configuration): unknown => ({
   file: '',
   ledger: { ...configuration.ledger, store: nameOf(configuration.ledger.store) },
   policies: configuration.policies.map(
-    ({ alias, descriptionPrefix, trustAnnotations, offers, toolPolicy }) => ({
+    ({ alias, descriptionPrefix, trustAnnotations, needsRun, offers, toolPolicy }) => ({
       alias,
       descriptionPrefix,
       trustAnnotations,
+      needsRun,
       offersSearch: offers('search'),
       search: toolPolicy('search'),
     }),
@@ -250,9 +282,22 @@ describe('every key has an effect: none is read and then forgotten', () => {
             { ...someIssuer, ...(path.endsWith('[].allowHttp') && { issuer: 'http://idp.example.com/' }) },
           ],
         },
+        ...(path.includes('.auth.') &&
+          path.startsWith('callgate.servers') && {
+            servers: {
+              web: {
+                connection: 'actor',
+                auth: someCredentials(path),
+              },
+            },
+          }),
       },
     };
-    const name = path.endsWith('allowHttp') ? 'far' : /url|headers/.test(path) ? 'web' : 'docs';
+    const name = path.endsWith('allowHttp')
+      ? 'far'
+      : /url|headers|servers\.\*\.auth/.test(path)
+        ? 'web'
+        : 'docs';
     const sample = samples[path] ?? samples[path.replace('.defaults.', '.servers.*.')];
     expect(sample, 'no sample for this key').toBeDefined();
     const variant = withValue(file, path, sample, name);
@@ -260,11 +305,14 @@ describe('every key has an effect: none is read and then forgotten', () => {
       'a.json': file,
       'b.json': variant,
       'keys.json': {},
+      'key.pem': path.endsWith('privateKeyFile') ? somePrivateKey() : '',
       'other.json': { servers: { other: { command: 'node' } } },
     });
     mkdirSync(join(folder, 'folder'));
     if (path.endsWith('jwksFile'))
       writeFileSync(join(folder, 'b.json'), JSON.stringify(variant).replace(/"jwksUri":".*?",/, ''));
+    if (path.endsWith('privateKeyFile'))
+      writeFileSync(join(folder, 'b.json'), JSON.stringify(variant).replace(/"privateKey":".*?",/, ''));
     const env = { PATH: process.env.PATH };
     const before = await loadConfiguration({ file: join(folder, 'a.json'), env });
     const after = await loadConfiguration({ file: join(folder, 'b.json'), env });
@@ -290,6 +338,7 @@ describe('what the docs show can be used', () => {
     const env = {
       PATH: process.env.PATH,
       TICKETS_TOKEN: 'a-token-of-tickets',
+      TICKETS_CLIENT_SECRET: 'a-client-secret',
       EDITOR_FOLDER: folder,
       LEDGER_PASSWORD: 'a-password',
     };

@@ -136,7 +136,7 @@ describe('what is wrong is told all at once, with its place', () => {
       "clockTolerance": 5
     },
     "limits": { "drainMs": "25s" },
-    "defaults": { "pin": "warn", "connection": "run" },
+    "defaults": { "pin": "warn", "connection": "session" },
     "ledger": { "url": 5 },
     "rules": []
   },
@@ -155,7 +155,7 @@ describe('what is wrong is told all at once, with its place', () => {
       '7:7 callgate.auth.clockTolerance is not a key that callgate knows: did you mean "clockToleranceS"?',
       '9:28 callgate.limits.drainMs must be a whole number from 0 to 2147483647, not a text',
       '10:19 callgate.defaults.pin is known to callgate, but this version does not enforce it: take it out',
-      '10:48 callgate.defaults.connection is "run", which this version does not support; it must be "shared"',
+      '10:48 callgate.defaults.connection must be "shared" or "actor" or "run", not "session"',
       '11:24 callgate.ledger.url must be a text that is not empty, not a number',
       '12:5 callgate.rules is known to callgate, but this version does not enforce it: take it out',
       '14:56 server "docs": mcpServers.docs.args must be a list, not a text',

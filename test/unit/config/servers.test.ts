@@ -23,7 +23,8 @@ describe('a faulty entry fails its server alone, with a reason that says what to
     [{ command: 'node', url: 'https://a.example/' }, 'both "command" and "url"'],
     [{ command: 'node', type: 'http' }, 'its type is "http"'],
     [{ url: 'https://a.example/', type: 'stdio' }, 'its type is "stdio"'],
-    [{ url: 'https://a.example/', type: 'sse' }, 'is "sse", which this version does not support'],
+    [{ command: 'node', type: 'sse' }, 'its type is "sse"'],
+    [{ url: 'https://a.example/', type: 'ws' }, 'must be "stdio" or "http"'],
     [{ command: '' }, 'must be a text that is not empty'],
     [{ command: 'no-such-program-anywhere' }, 'is not on the PATH of callgate: install it'],
     [{ command: 'node server.js' }, 'arguments belong into "args"'],
@@ -74,8 +75,8 @@ describe('a faulty entry fails its server alone, with a reason that says what to
   test.each([
     [{ queueMax: -1 }, 'callgate.servers.bad.queueMax must be a whole number from 0'],
     [{ pin: 'warn' }, 'callgate.servers.bad.pin is known to callgate, but this version does not enforce it'],
-    [{ auth: {} }, 'callgate.servers.bad.auth is known'],
-    [{ connection: 'actor' }, 'is "actor", which this version does not support'],
+    [{ connection: 'session' }, 'must be "shared" or "actor" or "run", not "session"'],
+    [{ connectionsMax: 0 }, 'callgate.servers.bad.connectionsMax must be a whole number from 1'],
     [{ timeoutMS: 5 }, 'did you mean "timeoutMs"?'],
     [{ backoffMinMs: 60_000 }, 'backoffMinMs is larger than backoffMaxMs'],
     [{ include: ['get_*_all'] }, "must be a tool's name, or the start of one followed by a single `*`"],
@@ -306,6 +307,12 @@ describe('what holds for the tools of a server', () => {
       render: undefined,
       description: undefined,
     });
+  });
+
+  test('calls need a run where each run has a connection of its own', async () => {
+    expect((await policyOf({ connection: 'run' })).needsRun).toBe(true);
+    expect((await policyOf({ connection: 'actor' })).needsRun).toBe(false);
+    expect((await policyOf({})).needsRun).toBe(false);
   });
 
   test('`include` names what is offered, and `exclude` takes away from it', async () => {
