@@ -12,10 +12,28 @@ const cli = fileURLToPath(new URL('../dist/cli.js', import.meta.url));
 const serverUrl = process.argv.at(-1);
 const scenarioMs = 25_000;
 
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
+
+/** The OAuth client that the suite made for the scenario, if it made one. */
+function credentials() {
+  if (context.client_id === undefined) return undefined;
+  return {
+    type: 'client_credentials',
+    clientId: context.client_id,
+    clientSecret: context.client_secret,
+    privateKey: context.private_key_pem,
+    algorithm: context.signing_algorithm,
+  };
+}
+
 /** Starts `callgate dev` with the server of the scenario; resolves when it has printed its address and a token. */
 async function startCallgate(folder) {
   const config = path.join(folder, 'callgate.json');
-  await writeFile(config, JSON.stringify({ mcpServers: { scenario: { url: serverUrl } } }));
+  const servers = { scenario: { auth: credentials() } };
+  await writeFile(
+    config,
+    JSON.stringify({ mcpServers: { scenario: { url: serverUrl } }, callgate: { servers } }),
+  );
   const child = spawn(process.execPath, [cli, 'dev', '--config', config, '--port', '0'], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -71,12 +89,28 @@ function exampleOf(schema) {
   }
 }
 
-async function call({ origin, headers }, tool, index) {
+/** callgate refuses a null that the schema does not allow; what it stands for in the scenarios is no argument. */
+const withoutNull = (args) => Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null));
+
+/** The calls that the scenario wants, else one of each tool; a tool of the scenario is declared with its alias before it. */
+function callsOf(tools) {
+  const named = (name) => tools.find((tool) => tool.name.endsWith(`__${name}`));
+  const focal = named('json_schema_2020_12_tool');
+  if (focal !== undefined) return [{ tool: named('json_schema_echo'), args: { schema: focal.inputSchema } }];
+  if (context.toolCalls !== undefined)
+    return context.toolCalls.map(({ name, arguments: args }) => ({
+      tool: named(name),
+      args: withoutNull(args),
+    }));
+  return tools.map((tool) => ({ tool, args: exampleOf(tool.inputSchema) }));
+}
+
+async function call({ origin, headers }, { tool, args }, index) {
   const intent = {
     type: 'function_call',
     call_id: `call_${index}`,
     name: tool.name,
-    arguments: JSON.stringify(exampleOf(tool.inputSchema)),
+    arguments: JSON.stringify(args),
   };
   const response = await fetch(`${origin}/v1/calls`, {
     method: 'POST',
@@ -85,14 +119,18 @@ async function call({ origin, headers }, tool, index) {
   });
   const body = await response.text();
   const status = response.headers.get('callgate-status');
-  if (status !== 'succeeded') throw new Error(`${tool.name}: HTTP ${response.status}, ${status}: ${body}`);
+  // Nobody gives the input that a tool asks for (MT-17); the scenario judges the rest.
+  const asksForInput =
+    status === 'failed' && JSON.parse(JSON.parse(body).output).error.code === 'input_required';
+  if (status !== 'succeeded' && !asksForInput)
+    throw new Error(`${tool.name}: HTTP ${response.status}, ${status}: ${body}`);
 }
 
 const folder = await mkdtemp(path.join(tmpdir(), 'callgate-conformance-'));
 const callgate = await startCallgate(folder);
 try {
   const tools = await declaredTools(callgate);
-  for (const [index, tool] of tools.entries()) await call(callgate, tool, index);
+  for (const [index, wanted] of callsOf(tools).entries()) await call(callgate, wanted, index);
 } finally {
   callgate.child.kill('SIGTERM');
   await callgate.exited;

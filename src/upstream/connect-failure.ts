@@ -1,5 +1,12 @@
 import { SpawnError, type SpawnFault } from './child-process.ts';
-import { type HttpFault, httpFault, rpcErrorCode, unsupportedVersionCode } from './fault.ts';
+import { CredentialsRefused } from './credentials.ts';
+import {
+  type HttpFault,
+  headerMismatchCode,
+  httpFault,
+  rpcErrorCode,
+  unsupportedVersionCode,
+} from './fault.ts';
 import type { ServerStage } from './settings.ts';
 import { ListFault } from './tool-list.ts';
 
@@ -10,12 +17,19 @@ export interface ConnectFailure {
   readonly reason: string;
   /** More, for operators; may hold foreign text and paths. */
   readonly detail?: string;
+  /** Its answer to `initialize` is that of a server which lives in the era after that (2026-07-28). */
+  readonly needsModern?: true;
 }
+
+/** The request that a handshake consists of, in either era. */
+export type Opening = 'initialize' | 'server/discover';
 
 /** What is known about a handshake that failed. */
 export interface HandshakeFacts {
   readonly isConnectionOpen: boolean;
   readonly exitCode: number | undefined;
+  /** `initialize` where nothing else is said. */
+  readonly opening?: Opening;
 }
 
 const spawnReasons: Readonly<Record<SpawnFault, string>> = {
@@ -26,42 +40,65 @@ const spawnReasons: Readonly<Record<SpawnFault, string>> = {
 };
 
 /** The server did not finish the handshake within its limit. */
-export const connectTimeout = (timeoutMs: number): ConnectFailure => ({
+export const connectTimeout = (timeoutMs: number, opening: Opening = 'initialize'): ConnectFailure => ({
   stage: 'initialize',
-  reason: `it did not answer initialize within ${timeoutMs} ms`,
+  reason: `it did not answer ${opening} within ${timeoutMs} ms`,
 });
+
+/**
+ * Codes with which servers of the later era answer `initialize`: as the revision says, as a method that they do not
+ * know, or over the headers that a request of that era has.
+ */
+const modernCodes: ReadonlySet<number | undefined> = new Set([
+  unsupportedVersionCode,
+  -32601,
+  headerMismatchCode,
+]);
 
 /** Says why a handshake failed. */
 export function connectFailure(error: unknown, facts: HandshakeFacts): ConnectFailure {
   if (error instanceof SpawnError) {
     return { stage: 'spawn', reason: spawnReasons[error.fault], detail: error.message };
   }
+  const { opening = 'initialize' } = facts;
   const http = httpFault(error);
   const code = http === undefined ? rpcErrorCode(error) : http.facts.rpcCode;
+  const modern = opening === 'initialize' ? ({ needsModern: true } as const) : {};
+  const needsModern = modernCodes.has(code) ? modern : {};
   if (code === unsupportedVersionCode) {
-    return {
-      stage: 'initialize',
-      reason: 'it speaks only MCP protocol 2026-07-28, which this version of callgate does not support yet',
-    };
+    const reason =
+      opening === 'initialize'
+        ? 'it speaks only MCP protocol 2026-07-28 or later'
+        : 'it speaks no version of the MCP protocol that is spoken here';
+    return { stage: 'initialize', reason, ...modern };
   }
-  if (http !== undefined) return { stage: stageOf(http), reason: http.message };
+  if (http?.cause instanceof CredentialsRefused) return withoutCredentials(http.cause);
+  if (http !== undefined) return { stage: stageOf(http), reason: http.message, ...needsModern };
   if (!facts.isConnectionOpen) {
     const exit = facts.exitCode === undefined ? '' : ` (exit code ${facts.exitCode})`;
-    return { stage: 'initialize', reason: `its process ended before it had answered initialize${exit}` };
+    return { stage: 'initialize', reason: `its process ended before it had answered ${opening}${exit}` };
   }
-  const reason =
-    code === undefined
-      ? 'its answer to initialize is not one of a protocol version that is spoken here'
-      : `it refused initialize (JSON-RPC code ${code})`;
-  return { stage: 'initialize', reason, detail: detailOf(error) };
+  const detail = detailOf(error);
+  if (code !== undefined) {
+    const reason = `it refused ${opening} (JSON-RPC code ${code})`;
+    return { stage: 'initialize', reason, detail, ...needsModern };
+  }
+  // Some servers of the later era answer `initialize` after all, and name their own version.
+  const reason = `its answer to ${opening} is not one of a protocol version that is spoken here`;
+  return { stage: 'initialize', reason, detail, ...modern };
 }
 
 const stageOf = ({ kind }: HttpFault): ServerStage =>
   kind === 'unreachable' || kind === 'refused' ? 'connect' : 'initialize';
 
+function withoutCredentials({ message, detail }: CredentialsRefused): ConnectFailure {
+  return { stage: 'credentials', reason: message, ...(detail === undefined ? {} : { detail }) };
+}
+
 /** Says why a tool list could not be read. */
 export function listFailure(error: unknown): ConnectFailure {
   const known = error instanceof ListFault ? error : httpFault(error);
+  if (known?.cause instanceof CredentialsRefused) return withoutCredentials(known.cause);
   if (known !== undefined) return { stage: 'list', reason: known.message };
   const code = rpcErrorCode(error);
   const reason = `it could not list its tools${code === undefined ? '' : ` (JSON-RPC code ${code})`}`;

@@ -67,10 +67,18 @@ export const rpcErrorCode = (error: unknown): number | undefined =>
 
 /** The server speaks only protocol 2026-07-28 (`UnsupportedProtocolVersionError`). */
 export const unsupportedVersionCode = -32022;
-/** The server wants its user to open a URL first (2025-11-25, URL elicitation). */
-const urlElicitationCode = -32042;
+/** The headers of a request do not say what its body says, as the server knows the tool (2026-07-28). */
+export const headerMismatchCode = -32020;
+/**
+ * The server cannot go on with what a call carries: it wants its user to open a URL first (2025-11-25, URL
+ * elicitation), or input that a client without capabilities cannot give (2026-07-28).
+ */
+const inputRequiredCodes: ReadonlySet<number> = new Set([-32042, -32021]);
 /** JSON-RPC errors that say the request never reached the tool. */
-const neverExecutedCodes: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602]);
+const neverExecutedCodes: ReadonlySet<number> = new Set([
+  ...[-32700, -32600, -32601, -32602],
+  ...[headerMismatchCode, unsupportedVersionCode],
+]);
 
 /** A failed attempt, but for the time it took. */
 export interface CallFault {
@@ -136,7 +144,7 @@ export function classifyFault(error: unknown, facts: CallFacts): CallFault {
   const code = rpcErrorCode(error);
   // All that is left is the SDK's transport, which could not make a message of what came.
   if (code === undefined) return malformed(alias, 'its answer cannot be read');
-  if (code === urlElicitationCode) return inputRequired(alias);
+  if (inputRequiredCodes.has(code)) return inputRequired(alias);
   return serverError(
     alias,
     code,
@@ -159,10 +167,13 @@ function classifyHttpFault(fault: HttpFault, alias: string): CallFault {
       return malformed(alias, fault.message);
     case 'oversize':
       return oversize(alias);
-    case 'status':
-      return fault.facts.rpcCode === undefined
-        ? malformed(alias, fault.message, retryAfter(fault))
-        : serverError(alias, fault.facts.rpcCode, fault.message, retryAfter(fault));
+    case 'status': {
+      const { rpcCode } = fault.facts;
+      if (rpcCode === undefined) return malformed(alias, fault.message, retryAfter(fault));
+      return inputRequiredCodes.has(rpcCode)
+        ? inputRequired(alias)
+        : serverError(alias, rpcCode, fault.message, retryAfter(fault));
+    }
     default:
       return fault.kind satisfies never;
   }
