@@ -54,7 +54,11 @@ export async function startService(
     isHeld: (id) => inFlight.get(id) !== undefined,
     onCancelRequested: (id) => inFlight.get(id)?.cancel(cancelAsked),
   });
-  const { upstreams, current } = openLiveRegistry(configuration, { log, redact });
+  const stored = await ledger.loadToolLists().catch((error: unknown) => {
+    log.warn('tools.not_restored', { reason: error instanceof Error ? error.message : String(error) });
+    return [];
+  });
+  const { upstreams, current } = openLiveRegistry(configuration, stored, { log, redact, store: ledger });
   metrics.watchServers(() => upstreams.statuses());
   metrics.watchLedger({ inFlight: () => inFlight.size, isUsable: () => ledger.fault() === undefined });
   const admission = new Admission();
@@ -120,6 +124,8 @@ export async function startService(
     await Promise.all(listeners.map((listener) => listener.close()));
   };
   try {
+    // A restart takes no tool away from anybody: what was known before is known when the first caller comes.
+    await upstreams.restored;
     listeners.push(await listen(service, configuration.listen, configuration.limits));
     if (configuration.metrics !== undefined)
       listeners.push(await listenMetrics(metrics, configuration.metrics));

@@ -23,7 +23,11 @@ export async function check(options: CommandOptions): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => process.exit(exitInterrupted));
   const redact = createRedactor(configuration.secrets);
-  const { upstreams, current } = openLiveRegistry(configuration, { log: silence, redact });
+  const { upstreams, current } = openLiveRegistry(configuration, [], {
+    log: silence,
+    redact,
+    store: undefined,
+  });
   await upstreams.firstListings;
   const report = describe(configuration, upstreams.statuses(), current());
   await upstreams.stop();

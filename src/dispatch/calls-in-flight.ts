@@ -9,7 +9,11 @@ export const cancelAsked = 'its caller asked for that';
 export const callerLeft = 'its caller has left';
 
 /** Why a call is cancelled, in words for the model. */
-export type CancelReason = typeof cancelAsked | typeof callerLeft | 'callgate was shut down';
+export type CancelReason =
+  | typeof cancelAsked
+  | typeof callerLeft
+  | 'callgate was shut down'
+  | 'its run was ended';
 
 /**
  * One call of this process between its receipt and its outcome. Everybody who posts the call meanwhile waits for this

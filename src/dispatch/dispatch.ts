@@ -167,7 +167,7 @@ async function run(
   if (flight.signal.aborted) return rejected(cancelledUnsent(flight.signal.reason), flight, ports, binding);
 
   return binding.target.class === 'read'
-    ? read(flight, binding, value, ports)
+    ? read(flight, binding, value, caller, ports)
     : write(flight, receipt, binding, value, caller, ports);
 }
 
@@ -176,10 +176,11 @@ async function read(
   flight: CallInFlight,
   binding: Binding,
   value: JsonObject,
+  caller: Caller,
   ports: DispatchPorts,
 ): Promise<Ended> {
   flight.admitted('started', () => claimLate(flight, ports));
-  const attempt = await ports.upstream.callTool(toolCall(flight, binding, value));
+  const attempt = await ports.upstream.callTool(toolCall(flight, binding, value, caller));
   const end = endOf(attempt, binding, flight, ports);
   return { outcome: end.outcome, binding, attempt, isRecorded: recordEnd(flight, end, ports) };
 }
@@ -199,7 +200,7 @@ async function write(
   ports.observer.callAdmitted({ claim: taken, caller, argumentsHash: receipt.argumentsHash });
 
   const attempt = await ports.upstream.callTool({
-    ...toolCall(flight, binding, value),
+    ...toolCall(flight, binding, value, caller),
     beforeSend: status === 'started' ? undefined : () => start(taken, flight, ports),
     // The requests of the attempt have been counted with its first end.
     onLateAnswer: (late) => settleLate(taken, { ...endOf(late, binding, flight, ports), attempts: 0 }, ports),
@@ -231,7 +232,7 @@ async function takeForThisProcess(
   for (;;) {
     // What has to wait for its turn is claimed as received, so that a crash meanwhile leaves it as not sent; but never
     // after an attempt that may have had an effect.
-    const canBeNotSent = !ports.upstream.canSendNow(binding.alias) && !flight.mayHaveRun;
+    const canBeNotSent = !ports.upstream.canSendNow(binding.alias, caller) && !flight.mayHaveRun;
     const status = canBeNotSent ? 'received' : 'started';
     const claiming = await claim(flight, status, ports);
     if (claiming.kind === 'refused') {
@@ -253,12 +254,15 @@ async function takeForThisProcess(
 
 const toolCall = (
   { call, signal, tell }: CallInFlight,
-  { alias, tool, policy }: Binding,
+  { alias, tool, policy, inputSchema }: Binding,
   value: JsonObject,
+  caller: Caller,
 ): ToolCall => ({
   alias,
   tool,
   arguments: value,
+  inputSchema,
+  caller,
   id: call.id,
   timeoutMs: policy.timeoutMs,
   timeoutTotalMs: policy.timeoutTotalMs,

@@ -4,6 +4,8 @@ import type { CancelSignal } from '../core/cancellation.ts';
 import type { OutcomeCode } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Outcome, ToolResult } from '../core/outcome.ts';
+import type { Secret } from '../core/secret.ts';
+import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 import type { Render } from '../tools/policy.ts';
 import type { Binding, Registry } from '../tools/registry.ts';
 import type { CallsInFlight } from './calls-in-flight.ts';
@@ -17,6 +19,8 @@ export interface Caller {
   readonly run: string | undefined;
   /** The caller's own name of the model answer (`Callgate-Turn`). */
   readonly turn: string | undefined;
+  /** The access token the caller showed; undefined where there is none to show. */
+  readonly token: Secret | undefined;
   /** Whether the caller showed a revision of the declarations that is no longer the current one. */
   readonly declarationsChanged: boolean;
 }
@@ -73,6 +77,10 @@ export interface ToolCall {
   /** The server's own name of the tool, byte for byte. */
   readonly tool: string;
   readonly arguments: JsonObject;
+  /** The server's own schema of them: some servers want single arguments in headers as well (MCP 2026-07-28). */
+  readonly inputSchema: JsonObject;
+  /** For whom: servers that keep callers apart have a connection for each (MT-7). */
+  readonly caller: Caller;
   /** callgate's id of the call, told to the server as `_meta["callgate/call"]`: the same in every attempt. */
   readonly id: string;
   /** From now until the answer, connecting and queueing included; each progress message begins it anew. */
@@ -123,12 +131,14 @@ export type Attempt =
 export interface Upstream {
   /** Sends one `tools/call` on a live connection, connecting first where needed. @throws never */
   callTool(call: ToolCall): Promise<Attempt>;
-  /** Whether a call to this server would be sent at once: there is a connection, and a place on it. */
-  canSendNow(alias: string): boolean;
+  /** Whether a call of this caller would be sent at once: there is a connection, and a place on it. */
+  canSendNow(alias: string, caller: Caller): boolean;
   /** Whether the server with this alias has given a tool list since the start. */
   hasListed(alias: string): boolean;
   /** Why the server with this alias cannot be called at present, in words for the model. */
   unavailability(alias: string): string;
+  /** Closes the connections that belong to a run of this actor (`actorText`), with what still runs on them. */
+  endRun(actor: string, run: string): Promise<void>;
 }
 
 /** What a finished call tells logs and metrics: names, codes and times, never values (AZ-8, SC-14). */
@@ -233,6 +243,38 @@ export interface Ledger {
   requestCancel(record: CallRecord): Promise<void>;
   /** Why nothing can be written at present; undefined when it can. */
   fault(): string | undefined;
+}
+
+/** The last good tool list of one server. */
+export interface StoredToolList {
+  readonly alias: string;
+  /** Digest of the settings under which the server was reached: another one under the same alias has another list. */
+  readonly source: string;
+  readonly tools: readonly ToolDefinition[];
+  readonly refused: readonly WithheldTool[];
+  /** Epoch milliseconds. */
+  readonly readAtMs: number;
+}
+
+/** A tool list that is not kept, however often it is saved. The message is for operators. */
+export class ToolListTooLarge extends Error {
+  constructor(alias: string, bytesMax: number) {
+    super(
+      `the tool list of ${alias} is larger than ${bytesMax} bytes of JSON, which is all that is kept of one`,
+    );
+  }
+}
+
+/** Keeps the last good tool list of each server over a restart. */
+export interface ToolListStore {
+  /** The lists that are kept; one that cannot be read is left out, and logged. @throws LedgerUnavailable */
+  loadToolLists(): Promise<readonly StoredToolList[]>;
+  /**
+   * Takes the place of the list kept under the same alias, if that is not a newer one of the same source: then it
+   * stays. What was kept stays as well where this fails.
+   * @throws LedgerUnavailable, ToolListTooLarge
+   */
+  saveToolList(list: StoredToolList): Promise<void>;
 }
 
 /** Monotonic time (RL-14: jumps of the wall clock change no deadline). */

@@ -9,12 +9,15 @@ import { type Answer, afterAnswer, type IncomingRequest, isStreamed, type Route 
 import { getHealth, getOpenapi, getReadiness, getResourceMetadata } from './operations.ts';
 import { ledgerUnavailable, Problem, problemAnswer, unexpected } from './problem.ts';
 import { getCall, getCalls } from './records.ts';
+import { deleteRun } from './runs.ts';
 import { getServers } from './servers.ts';
 import { postTurn } from './turns.ts';
 
+type Method = 'GET' | 'POST' | 'DELETE';
+
 /** One method of one path. */
 export interface Endpoint {
-  readonly method: 'GET' | 'POST';
+  readonly method: Method;
   /** As in `openapi.yaml`; a part in braces is the id that the route gets. */
   readonly path: string;
   readonly route: Route;
@@ -30,6 +33,7 @@ export const endpoints: readonly Endpoint[] = [
   { method: 'GET', path: '/v1/calls/{id}', route: getCall },
   { method: 'POST', path: '/v1/calls/{id}/cancel', route: postCancel },
   { method: 'POST', path: '/v1/turns', route: postTurn, takesCalls: true },
+  { method: 'DELETE', path: '/v1/runs/{run}', route: deleteRun },
   { method: 'GET', path: '/v1/servers', route: getServers },
   { method: 'GET', path: '/healthz', route: (_request, requestId) => getHealth(requestId) },
   {
@@ -56,7 +60,7 @@ export function createApp(service: Service): Hono {
     const known = endpoints.filter((endpoint) => endpoint.path === path);
     const other = { route: methodNotAllowed(known) };
     // One handler a path: with several for one request hono walks a chain, which costs more than the check.
-    app.all(path.replace('{id}', ':id'), ({ req }) => {
+    app.all(path.replace(/\{\w+\}/, ':id'), ({ req }) => {
       const endpoint = known.find(({ method }) => isAllowed(req.method, method)) ?? other;
       return answer(req.raw, service, endpoint, req.param('id')).then(responseOf);
     });
@@ -66,7 +70,7 @@ export function createApp(service: Service): Hono {
 }
 
 // hono answers HEAD as GET and leaves the body out.
-const isAllowed = (sent: string, method: 'GET' | 'POST'): boolean =>
+const isAllowed = (sent: string, method: Method): boolean =>
   sent === method || (sent === 'HEAD' && method === 'GET');
 
 /** An answer as a web `Response`. */

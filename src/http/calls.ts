@@ -7,7 +7,7 @@ import type { Format } from '../formats/format.ts';
 import { nativeFormat } from '../formats/formats.ts';
 import type { Render } from '../tools/policy.ts';
 import { authenticate } from './authenticate.ts';
-import { readCaller } from './caller.ts';
+import { readCaller, requireRun } from './caller.ts';
 import type { Service } from './context.ts';
 import { type OnBegun, streamedAnswer } from './event-stream.ts';
 import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
@@ -34,6 +34,7 @@ export async function postCall(
     const read = nativeFormat.readIntent(body);
     if (!read.ok) throw unreadableBody(read.error);
     const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
+    requireRun([read.value], caller, service);
     const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, nativeFormat, render);
 
     const pending = dispatch(read.value, caller, service.dispatch);

@@ -46,6 +46,13 @@ export function afterAnswer(answer: Answer | undefined, release: () => void): vo
   else release();
 }
 
+/** An answer that says all with its status. */
+export const emptyAnswer = (requestId: string): Answer => ({
+  status: 204,
+  headers: { 'cache-control': 'no-store', 'x-request-id': requestId },
+  body: null,
+});
+
 /** A value as a JSON answer. The headers, if any are given, become the answer's own. */
 export const jsonAnswer = (
   value: unknown,

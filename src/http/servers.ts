@@ -44,6 +44,8 @@ function serverMember(
     ...(status.lastExitCode === undefined ? {} : { last_exit_code: status.lastExitCode }),
     ...(status.nextTryAt === undefined ? {} : { next_try_at: time(status.nextTryAt) }),
     ...(status.protocolVersion === undefined ? {} : { protocol_version: status.protocolVersion }),
+    connections: status.connections,
+    breaker: status.breaker,
     ...(status.stderr === undefined ? {} : { stderr: status.stderr }),
     tools: counts.get(status.alias) ?? 0,
     withheld: (registry.withheld.get(status.alias) ?? []).map(({ tool, reason }) => ({ tool, reason })),

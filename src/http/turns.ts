@@ -6,7 +6,7 @@ import { type CallRecord, mayHaveExecuted } from '../dispatch/record.ts';
 import { dispatchTurn, isOurs, type Order, type PendingTurn, repeatedCallId } from '../dispatch/turn.ts';
 import type { Intent } from '../formats/format.ts';
 import { authenticate } from './authenticate.ts';
-import { readCaller } from './caller.ts';
+import { readCaller, requireRun } from './caller.ts';
 import { outputOf, readRender, unreadableBody } from './calls.ts';
 import type { Service } from './context.ts';
 import { readFormat } from './declarations.ts';
@@ -46,6 +46,7 @@ export async function postTurn(
     const isLeft = ({ call }: Intent): boolean =>
       unknown === 'leave' && !isOurs(call, service.dispatch.aliases);
     const calls = intents.filter((intent) => !isLeft(intent)).map(({ call }) => call);
+    requireRun(calls, caller, service);
     const left = intents
       .filter(isLeft)
       .map(({ index, call }) => ({ index, call_id: call.callId, name: call.name }));

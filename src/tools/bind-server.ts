@@ -126,6 +126,7 @@ function bindingOf(
     name: declaredName(policy.alias, tool.name),
     alias: policy.alias,
     tool: tool.name,
+    needsRun: policy.needsRun,
     target: targetOf(policy, tool.name, toolPolicy.class ?? hintedClass(policy, tool)),
     policy: { ...toolPolicy, idempotent: toolPolicy.idempotent ?? isHintedIdempotent(policy, tool) },
     title,

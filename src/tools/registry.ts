@@ -16,6 +16,8 @@ export interface Binding {
   /** What a grant has to cover, the tool's class included. */
   readonly target: GrantTarget;
   readonly policy: ToolPolicy;
+  /** Whether it can only be called inside a run, see `ServerPolicy`. */
+  readonly needsRun: boolean;
   readonly title: string | undefined;
   readonly description: string | undefined;
   /** The server's own schema, with a missing root `type` or `properties` added. */

@@ -1,27 +1,52 @@
 import { limits } from '../core/limits.ts';
-import type { Attempt, ToolCall, Upstream } from '../dispatch/ports.ts';
+import type { Attempt, StoredToolList, ToolCall, Upstream } from '../dispatch/ports.ts';
 import { notSent, unavailable } from './fault.ts';
+import { listSource } from './list-source.ts';
+import type { ServerCredentials } from './oauth/server-credentials.ts';
+import { Server, type ServerDeps } from './server.ts';
 import type { FaultyServer, ServerSettings, ServerStatus } from './settings.ts';
 import { shown } from './shown.ts';
-import { Supervisor, type SupervisorDeps } from './supervisor.ts';
+
+/** Loaded where it is needed: a service without such servers stays smaller. */
+async function credentialsOf(
+  { alias, transport, connectTimeoutMs }: ServerSettings,
+  { log, redact, monotonicMs }: ServerDeps,
+): Promise<ServerCredentials | undefined> {
+  if (transport.kind === 'stdio' || transport.credentials === undefined) return undefined;
+  const { createCredentials } = await import('./oauth/server-credentials.ts');
+  return createCredentials(transport.credentials, {
+    alias,
+    serverUrl: transport.url,
+    connectTimeoutMs,
+    log,
+    redact,
+    monotonicMs,
+  });
+}
 
 /** All configured servers. */
 export interface Upstreams extends Upstream {
   /** One for each configured server, those included whose configuration cannot be used. */
   statuses(): readonly ServerStatus[];
+  /** Settles when the tools that were known before the start are known again. */
+  readonly restored: Promise<void>;
   /** Settles when each server has listed its tools or failed once. */
   readonly firstListings: Promise<void>;
   /** Ends all connections and processes; no call gets through afterwards. */
   stop(): Promise<void>;
 }
 
-/** Begins to connect to all servers, at the same time and each on its own. */
+/**
+ * Begins to connect to all servers, at the same time and each on its own.
+ * @param stored tool lists of an earlier run: they are taken in first, so that a restart takes no tool away
+ */
 export function startUpstreams(
-  servers: readonly ServerSettings[],
+  settings: readonly ServerSettings[],
   faulty: readonly FaultyServer[],
-  deps: SupervisorDeps,
+  stored: readonly StoredToolList[],
+  deps: ServerDeps,
 ): Upstreams {
-  const supervisors = new Map(servers.map((settings) => [settings.alias, new Supervisor(settings, deps)]));
+  const servers = new Map(settings.map((one) => [one.alias, new Server(one, deps)]));
   const startedAtMs = deps.nowMs();
   const faultyStatuses = faulty.map(
     ({ alias, reason }): ServerStatus => ({
@@ -31,34 +56,42 @@ export function startUpstreams(
       since: startedAtMs,
       attempts: 0,
       lastError: shown(reason, deps.redact, limits.foreignMessageCharsMax),
+      connections: 0,
+      breaker: 'closed',
     }),
   );
-  for (const supervisor of supervisors.values()) supervisor.start();
+
+  const restore = async (one: ServerSettings): Promise<void> => {
+    const list = stored.find(({ alias, source }) => alias === one.alias && source === listSource(one));
+    if (list !== undefined) await deps.onTools(one.alias, list.tools, list.refused);
+    servers.get(one.alias)?.start(list !== undefined, await credentialsOf(one, deps));
+  };
+  const restored = Promise.all(settings.map(restore)).then(() => {});
 
   const unavailability = (alias: string): string =>
-    supervisors.get(alias)?.unavailability() ?? unavailable(alias, 'its configuration cannot be used');
+    servers.get(alias)?.unavailability() ?? unavailable(alias, 'its configuration cannot be used');
 
   return {
     callTool: (call: ToolCall): Promise<Attempt> =>
-      supervisors.get(call.alias)?.callTool(call) ??
+      servers.get(call.alias)?.callTool(call) ??
       Promise.resolve({
         kind: 'failed',
         ...notSent('server_unavailable', unavailability(call.alias)),
         attempts: 0,
         upstreamMs: 0,
       }),
-    canSendNow: (alias) => supervisors.get(alias)?.canSendNow ?? false,
-    hasListed: (alias) => supervisors.get(alias)?.hasListed ?? false,
+    canSendNow: (alias, caller) => servers.get(alias)?.canSendNow(caller) ?? false,
+    hasListed: (alias) => servers.get(alias)?.hasListed ?? false,
     unavailability,
-    statuses: () => [
-      ...[...supervisors.values()].map((supervisor) => supervisor.status()),
-      ...faultyStatuses,
-    ],
-    firstListings: Promise.all([...supervisors.values()].map(({ firstListing }) => firstListing)).then(
-      () => {},
-    ),
+    statuses: () => [...[...servers.values()].map((server) => server.status()), ...faultyStatuses],
+    restored,
+    firstListings: Promise.all([...servers.values()].map(({ firstListing }) => firstListing)).then(() => {}),
+    endRun: async (actor, run) => {
+      await Promise.all([...servers.values()].map((server) => server.endRun(actor, run)));
+    },
     stop: async () => {
-      await Promise.all([...supervisors.values()].map((supervisor) => supervisor.stop()));
+      await restored;
+      await Promise.all([...servers.values()].map((server) => server.stop()));
     },
   };
 }

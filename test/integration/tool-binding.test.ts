@@ -16,9 +16,10 @@ test('a server with many patterns counts as listed only when its tools are there
   });
   const entry = scriptedServer(folder.path('tools.json'), tools);
   const quiet = { info: () => {}, warn: () => {}, error: () => {} };
-  const { upstreams, current } = openLiveRegistry(await load(configWith({ many: entry })), {
+  const { upstreams, current } = openLiveRegistry(await load(configWith({ many: entry })), [], {
     log: quiet,
     redact: createRedactor([]),
+    store: undefined,
   });
   const seen = new Set<string>();
   let isOver = false;

@@ -9,7 +9,7 @@ import type { Attempt, Progress, Refusal } from '../../src/dispatch/ports.ts';
 import type { ServerSettings, TransportSettings } from '../../src/upstream/settings.ts';
 import { FaultHttpServer, type FaultHttpServerOptions } from '../support/fault-http-server.ts';
 import { until } from '../support/until.ts';
-import { faultStdio, http, server, textOf, WatchedUpstreams } from '../support/upstream.ts';
+import { faultStdio, http, server, someone, textOf, WatchedUpstreams } from '../support/upstream.ts';
 
 // What a call goes through on its way to its server and back: waiting, sending, progress, cancelling, a second sending.
 
@@ -247,13 +247,13 @@ describe('a call that nobody wants any more (O26)', () => {
     const controller = new AbortController();
     const unwanted = watched.call('never', {}, { signal: controller.signal });
     const other = watched.call('wait', { ms: 500 });
-    expect(watched.upstreams.canSendNow('one')).toBe(false);
+    expect(watched.upstreams.canSendNow('one', someone)).toBe(false);
     const abortedMs = performance.now();
     controller.abort(reason);
     const attempt = await unwanted;
     expect(summary(attempt)).toEqual(cancelledSent);
     expect(attempt).toMatchObject({ message: expect.stringContaining(reason) });
-    expect(watched.upstreams.canSendNow('one')).toBe(true);
+    expect(watched.upstreams.canSendNow('one', someone)).toBe(true);
     const { calls, cancelled } = await seenBy(watched);
     expect(performance.now() - abortedMs).toBeLessThan(500);
     const { id } = calls.find(({ name }) => name === 'never') ?? {};
@@ -271,7 +271,7 @@ describe('a call that nobody wants any more (O26)', () => {
       const abortedMs = performance.now();
       controller.abort(reason);
       expect(summary(await unwanted)).toEqual(cancelledSent);
-      expect(watched.upstreams.canSendNow('one')).toBe(true);
+      expect(watched.upstreams.canSendNow('one', someone)).toBe(true);
       await peer.when(() => peer.cancelled.length === 1 && peer.abandoned.length === 1);
       const { id } = peer.calls[0] ?? {};
       expect(peer.cancelled).toEqual([{ requestId: id, atMs: expect.any(Number) }]);
@@ -437,19 +437,19 @@ describe('before a call is sent', () => {
     ]);
     running.push(watched);
     const { upstreams } = watched;
-    expect(upstreams.canSendNow('one')).toBe(false);
+    expect(upstreams.canSendNow('one', someone)).toBe(false);
     await watched.when(() => watched.lists.length === 1);
-    expect(['one', 'mute', 'nobody'].map((alias) => upstreams.canSendNow(alias))).toEqual([
+    expect(['one', 'mute', 'nobody'].map((alias) => upstreams.canSendNow(alias, someone))).toEqual([
       true,
       false,
       false,
     ]);
     const call = watched.call('wait', { ms: 100 });
-    expect(upstreams.canSendNow('one')).toBe(false);
+    expect(upstreams.canSendNow('one', someone)).toBe(false);
     await call;
-    expect(upstreams.canSendNow('one')).toBe(true);
+    expect(upstreams.canSendNow('one', someone)).toBe(true);
     await upstreams.stop();
-    expect(upstreams.canSendNow('one')).toBe(false);
+    expect(upstreams.canSendNow('one', someone)).toBe(false);
   });
 });
 

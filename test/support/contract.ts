@@ -146,7 +146,7 @@ function documentedResponse(method: string, path: string, status: number, where:
 }
 
 const fits = (pathname: string, template: string): boolean =>
-  new RegExp(`^${template.replaceAll('.', '\\.').replace('{id}', '[^/]+')}$`).test(pathname);
+  new RegExp(`^${template.replaceAll('.', '\\.').replace(/\{\w+\}/, '[^/]+')}$`).test(pathname);
 
 /** The texts of outputs that are envelopes. */
 function outputTexts(value: unknown): readonly string[] {

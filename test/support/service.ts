@@ -70,6 +70,7 @@ export interface TestServer {
   /** For every tool of the server. */
   readonly policy?: Partial<ToolPolicy>;
   readonly descriptionPrefix?: string;
+  readonly needsRun?: boolean;
 }
 
 /** What a tool does: its result, or what became of the attempt. */
@@ -113,6 +114,8 @@ export interface TestService {
   readonly service: Service;
   /** What was sent to servers. */
   readonly sent: readonly ToolCall[];
+  /** Actor and run of each run that was ended. */
+  readonly endedRuns: readonly (readonly [string, string])[];
   readonly finished: readonly FinishedCall[];
   readonly admitted: readonly AdmittedCall[];
   readonly replayed: readonly ReplayedCall[];
@@ -156,6 +159,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
   let servers = options.servers ?? [];
   let registry = registryOf(servers);
   const sent: ToolCall[] = [];
+  const endedRuns: [string, string][] = [];
   const finished: FinishedCall[] = [];
   const admitted: AdmittedCall[] = [];
   const replayed: ReplayedCall[] = [];
@@ -166,7 +170,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
   let ids = 0;
   const dispatch: DispatchPorts = {
     registry: () => registry,
-    upstream: createUpstream(() => servers, options.behaviours ?? {}, sent),
+    upstream: createUpstream(() => servers, options.behaviours ?? {}, { sent, endedRuns }),
     ledger,
     inFlight: new CallsInFlight(),
     observer: {
@@ -248,6 +252,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
     app,
     service,
     sent,
+    endedRuns,
     finished,
     admitted,
     replayed,
@@ -275,7 +280,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
 function createUpstream(
   servers: () => readonly TestServer[],
   behaviours: Readonly<Record<string, Behaviour>>,
-  sent: ToolCall[],
+  { sent, endedRuns }: { sent: ToolCall[]; endedRuns: [string, string][] },
 ): Upstream {
   const echo: Behaviour = (call) => ({ content: [{ type: 'text', text: JSON.stringify(call.arguments) }] });
   return {
@@ -291,6 +296,7 @@ function createUpstream(
       };
     },
     canSendNow: () => true,
+    endRun: async (actor, run) => void endedRuns.push([actor, run]),
     hasListed: (alias) => servers().find((server) => server.alias === alias)?.hasListed ?? true,
     unavailability: (alias) => `the server "${alias}" is not available: it has not listed its tools yet`,
   };
@@ -313,10 +319,11 @@ export function bindNow(...list: Parameters<typeof bindServer>): BoundServer {
   }
 }
 
-const policyOf = ({ alias, policy, descriptionPrefix }: TestServer): ServerPolicy => ({
+const policyOf = ({ alias, policy, descriptionPrefix, needsRun = false }: TestServer): ServerPolicy => ({
   alias,
   descriptionPrefix,
   trustAnnotations: false,
+  needsRun,
   offers: () => true,
   toolPolicy: () => ({
     class: undefined,
@@ -337,6 +344,8 @@ const statusOf = ({ alias, hasListed = true }: TestServer): ServerStatus => ({
   ...(hasListed ? {} : { stage: 'connect' }),
   since: 1_700_000_000_000,
   attempts: 0,
+  connections: hasListed ? 1 : 0,
+  breaker: 'closed',
 });
 
 /** A tool with this schema; without one it takes any object. */

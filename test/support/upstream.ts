@@ -1,8 +1,12 @@
 import { fileURLToPath } from 'node:url';
+import { createActor } from '../../src/access/actor.ts';
 import type { EventFields, EventLog } from '../../src/core/events.ts';
 import { createRedactor } from '../../src/core/redact.ts';
-import type { Attempt, ToolCall } from '../../src/dispatch/ports.ts';
+import type { Attempt, Caller, StoredToolList, ToolCall } from '../../src/dispatch/ports.ts';
 import type { ToolDefinition, WithheldTool } from '../../src/tools/definition.ts';
+import type { ConnectionDeps } from '../../src/upstream/connection.ts';
+import { Deadline } from '../../src/upstream/deadline.ts';
+import { LegacyConnection } from '../../src/upstream/legacy-connection.ts';
 import type {
   FaultyServer,
   ServerSettings,
@@ -35,6 +39,7 @@ export const http = (url: string, headers: Record<string, string> = {}): Transpo
   kind: 'http',
   url,
   headers,
+  credentials: undefined,
 });
 
 /** Settings with short limits, for a server of this alias. */
@@ -53,6 +58,63 @@ export const server = (
   concurrencyMax: 16,
   queueMax: 64,
   resultBytesMax: 1_048_576,
+  connection: 'shared',
+  connectionsMax: 100,
+  connectionIdleMs: 300_000,
+  keepConnected: true,
+  ...more,
+});
+
+/** A caller, where it does not matter who it is. */
+export const someone: Caller = {
+  actor: createActor({
+    issuer: 'https://issuer.example',
+    kind: 'client',
+    subject: 'someone',
+    client: 'someone',
+    grants: [],
+    adminScopes: new Set(),
+  }),
+  requestId: 'a-request',
+  run: undefined,
+  turn: undefined,
+  token: undefined,
+  declarationsChanged: false,
+};
+
+/** A connection of the older era by itself, without a supervisor. */
+export const legacyConnection = (
+  transport: TransportSettings,
+  more: Partial<ConnectionDeps> = {},
+): LegacyConnection =>
+  new LegacyConnection(server('one', transport), {
+    log: { info: () => {}, warn: () => {}, error: () => {} },
+    redact: (text) => text,
+    credentials: undefined,
+    onLost: () => {},
+    onToolsChanged: () => {},
+    ...more,
+  });
+
+/** The deadline of a call that has time. */
+export const longDeadline = (): Deadline => new Deadline(() => performance.now(), 3_600_000);
+
+type Arguments = Record<string, never> | Record<string, string | number | object>;
+
+/** A call of a tool of the server `one`, with long limits. */
+export const toolCall = (tool: string, args: Arguments = {}, more: Partial<ToolCall> = {}): ToolCall => ({
+  alias: 'one',
+  tool,
+  arguments: args as never,
+  inputSchema: {},
+  caller: someone,
+  id: 'an-id',
+  timeoutMs: 20_000,
+  timeoutTotalMs: 3_600_000,
+  mayRepeat: false,
+  signal: new AbortController().signal,
+  onProgress: () => {},
+  onLateAnswer: () => {},
   ...more,
 });
 
@@ -68,6 +130,7 @@ export class WatchedUpstreams {
     servers: readonly ServerSettings[],
     faulty: readonly FaultyServer[] = [],
     secrets: readonly string[] = [],
+    stored: readonly StoredToolList[] = [],
   ) {
     const note =
       (level: Logged['level']) =>
@@ -76,7 +139,7 @@ export class WatchedUpstreams {
         queueMicrotask(() => this.#check());
       };
     const log: EventLog = { info: note('info'), warn: note('warn'), error: note('error') };
-    this.upstreams = startUpstreams(servers, faulty, {
+    this.upstreams = startUpstreams(servers, faulty, stored, {
       log,
       redact: createRedactor(secrets),
       nowMs: () => Date.now(),
@@ -88,24 +151,8 @@ export class WatchedUpstreams {
     });
   }
 
-  call(
-    tool: string,
-    args: Record<string, never> | Record<string, string | number | object> = {},
-    more: Partial<ToolCall> = {},
-  ): Promise<Attempt> {
-    return this.upstreams.callTool({
-      alias: 'one',
-      tool,
-      arguments: args as never,
-      id: 'an-id',
-      timeoutMs: 20_000,
-      timeoutTotalMs: 3_600_000,
-      mayRepeat: false,
-      signal: new AbortController().signal,
-      onProgress: () => {},
-      onLateAnswer: () => {},
-      ...more,
-    });
+  call(tool: string, args: Arguments = {}, more: Partial<ToolCall> = {}): Promise<Attempt> {
+    return this.upstreams.callTool(toolCall(tool, args, more));
   }
 
   /** Resolves when the condition holds; looked at after each log line and each list. */

@@ -95,7 +95,14 @@ describe('the order of the pipeline', () => {
     const call = { callId: 'c', name, arguments: input };
     const { outcome } = await dispatch(
       call,
-      { actor, requestId: 'r', run: undefined, turn: undefined, declarationsChanged: false },
+      {
+        actor,
+        requestId: 'r',
+        run: undefined,
+        turn: undefined,
+        token: undefined,
+        declarationsChanged: false,
+      },
       ports,
     ).settled;
     return { code: outcome.error?.code, steps };

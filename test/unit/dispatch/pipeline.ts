@@ -116,6 +116,7 @@ export class Pipeline {
         callTool: (call) => this.#callTool(call),
         canSendNow: () => this.canSend,
         hasListed: () => true,
+        endRun: () => Promise.resolve(),
         unavailability: () => 'it is not there',
       },
       ledger,
@@ -203,6 +204,7 @@ export function callerOf({
     requestId: 'request-1',
     run,
     turn,
+    token: undefined,
     declarationsChanged: false,
   };
 }

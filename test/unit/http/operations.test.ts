@@ -12,7 +12,15 @@ const operator = { scopes: ['callgate:operate'] };
 describe('the list of servers', () => {
   test('shows every server with its state, its tools and what is withheld', async () => {
     const statuses: ServerStatus[] = [
-      { alias: 'docs', state: 'ready', since: 1_700_000_000_000, attempts: 0, protocolVersion: '2025-06-18' },
+      {
+        alias: 'docs',
+        state: 'ready',
+        since: 1_700_000_000_000,
+        attempts: 0,
+        protocolVersion: '2025-06-18',
+        connections: 1,
+        breaker: 'closed',
+      },
       {
         alias: 'tickets',
         state: 'backoff',
@@ -23,6 +31,8 @@ describe('the list of servers', () => {
         lastExitCode: 1,
         nextTryAt: 1_700_000_004_000,
         stderr: ['boom'],
+        connections: 0,
+        breaker: 'half_open',
       },
     ];
     const service = createTestService({ servers: [docs], service: { serverStatuses: () => statuses } });
@@ -44,6 +54,8 @@ describe('the list of servers', () => {
       last_error: 'it ended with exit code 1',
       last_exit_code: 1,
       next_try_at: '2023-11-14T22:13:24.000Z',
+      connections: 0,
+      breaker: 'half_open',
       stderr: ['boom'],
       tools: 0,
       withheld: [],

@@ -14,6 +14,7 @@ const policyWith = (
   alias: 'lab',
   descriptionPrefix: undefined,
   trustAnnotations,
+  needsRun: false,
   offers: () => true,
   toolPolicy: () => ({
     class: undefined,
