@@ -13,10 +13,11 @@ function addIpv4(list: BlockList, address: string, prefix: number): void {
   list.addSubnet(sixToFour, 16 + prefix, 'ipv6');
 }
 
-/** Link-local networks, and the fixed addresses at which clouds hand credentials to machines (MT-8). */
+/** Link-local networks, and the fixed addresses and networks at which clouds hand credentials to machines (MT-8). */
 const metadata = new BlockList();
 metadata.addSubnet('fe80::', 10, 'ipv6');
-metadata.addAddress('fd00:ec2::254', 'ipv6');
+metadata.addSubnet('fd00:ec2::', 32, 'ipv6');
+metadata.addAddress('fd20:ce::254', 'ipv6');
 addIpv4(metadata, '169.254.0.0', 16);
 addIpv4(metadata, '100.100.100.200', 32);
 addIpv4(metadata, '192.0.0.192', 32);

@@ -20,6 +20,15 @@ export interface OversizeEvent {
   readonly tail: string;
 }
 
+/** Whom an event stream tells what came. */
+export interface EventHandlers {
+  onEvent(event: ServerEvent): void;
+  /** Told of each event over the bound, at its end; without it such an event ends the stream. */
+  onOversize?(event: OversizeEvent): void;
+  /** Told of each line that carries nothing: a comment, or an empty one with no event before it. */
+  onNothing?(): void;
+}
+
 /** Enough to find the id of an answer in. */
 const edgeChars = 512;
 
@@ -29,8 +38,7 @@ const edgeChars = 512;
  */
 export class EventStream {
   readonly #charsMax: number;
-  readonly #onEvent: (event: ServerEvent) => void;
-  readonly #onOversize: ((event: OversizeEvent) => void) | undefined;
+  readonly #handlers: EventHandlers;
   readonly #decoder = new StringDecoder('utf8');
   readonly #unfinished = new TextGatherer();
   #endsWithReturn = false;
@@ -44,15 +52,9 @@ export class EventStream {
   #dropped: OversizeEvent | undefined;
   #dropsWithinLine = false;
 
-  /** @param onOversize told of each event over the bound, at its end; without it such an event ends the stream */
-  constructor(
-    charsMax: number,
-    onEvent: (event: ServerEvent) => void,
-    onOversize?: (event: OversizeEvent) => void,
-  ) {
+  constructor(charsMax: number, handlers: EventHandlers) {
     this.#charsMax = charsMax;
-    this.#onEvent = onEvent;
-    this.#onOversize = onOversize;
+    this.#handlers = handlers;
   }
 
   /** Takes the next bytes. @throws EventTooLarge */
@@ -89,7 +91,7 @@ export class EventStream {
   /** @throws EventTooLarge */
   #keepBound(): void {
     if (this.#unfinished.chars + this.#data.chars <= this.#charsMax) return;
-    if (this.#onOversize === undefined) throw new EventTooLarge();
+    if (this.#handlers.onOversize === undefined) throw new EventTooLarge();
     const line = this.#unfinished.take();
     const data = this.#data.take() + line.replace(/^data: ?/, '');
     this.#dropped = { head: data.slice(0, edgeChars), tail: data.slice(-edgeChars) };
@@ -109,7 +111,10 @@ export class EventStream {
       return;
     }
     const colon = line.indexOf(':');
-    if (colon === 0) return;
+    if (colon === 0) {
+      this.#handlers.onNothing?.();
+      return;
+    }
     const field = colon === -1 ? line : line.slice(0, colon);
     const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1);
     if (field === 'data') {
@@ -137,7 +142,8 @@ export class EventStream {
     this.#retryMs = undefined;
     const dropped = this.#dropped;
     this.#dropped = undefined;
-    if (dropped !== undefined) this.#onOversize?.(dropped);
-    else if (!isEmpty) this.#onEvent(event);
+    if (dropped !== undefined) this.#handlers.onOversize?.(dropped);
+    else if (isEmpty) this.#handlers.onNothing?.();
+    else this.#handlers.onEvent(event);
   }
 }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { EventStream, EventTooLarge, type OversizeEvent, type ServerEvent } from './event-stream.ts';
+import { type EventHandlers, EventStream, EventTooLarge, type ServerEvent } from './event-stream.ts';
 import { HttpFault } from './fault.ts';
 import type { BodyReader, ResponseHead } from './http-response.ts';
 
@@ -115,6 +115,9 @@ function errorCodeOf(text: string): number | undefined {
   }
 }
 
+/** Ids of events that can be sent back in a header; what follows on others cannot be asked for. */
+const sendableId = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
+
 /** How an event stream ended. A stream that breaks has ended too. */
 export interface StreamEnd {
   readonly kind: 'ended';
@@ -126,19 +129,16 @@ export interface StreamEnd {
  * Reads an event stream to its end. A fault that `onEvent` throws breaks it off, as an event over the bound does where
  * there is no `onOversize`.
  */
-export function eventReader(
-  bytesMax: number,
-  onEvent: (event: ServerEvent) => void,
-  onOversize?: (event: OversizeEvent) => void,
-): BodyReader<StreamEnd> {
+export function eventReader(bytesMax: number, handlers: EventHandlers): BodyReader<StreamEnd> {
   let lastId: string | undefined;
   let retryMs: number | undefined;
-  const take = (event: ServerEvent): void => {
-    if (event.id !== undefined && event.id !== '') lastId = event.id;
+  const onEvent = (event: ServerEvent): void => {
+    if (event.id !== undefined && sendableId.test(event.id)) lastId = event.id;
     retryMs = event.retryMs ?? retryMs;
-    if (event.data !== '') onEvent(event);
+    if (event.data === '') handlers.onNothing?.();
+    else handlers.onEvent(event);
   };
-  const stream = new EventStream(bytesMax, take, onOversize);
+  const stream = new EventStream(bytesMax, { ...handlers, onEvent });
   const end = (): StreamEnd => ({ kind: 'ended', lastId, retryMs });
   return {
     take(chunk) {

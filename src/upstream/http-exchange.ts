@@ -14,6 +14,8 @@ export interface ExchangeDeps {
   readonly mayResume: boolean;
   /** Takes each message that comes beside the answer. */
   readonly deliver: (message: unknown) => void;
+  /** Told of all else that comes beside the answer. */
+  readonly noteUnasked: () => void;
 }
 
 /** The answer to a request, and the session that the server named with it. */
@@ -86,7 +88,7 @@ const answerTo =
   (head, control) => {
     if (head.status >= 300) return statusReader(head, request, control);
     const named = head.headers['mcp-session-id'];
-    const sessionId = typeof named === 'string' ? named : undefined;
+    const sessionId = typeof named === 'string' && named !== '' ? named : undefined;
     switch (mediaType(head)) {
       case 'application/json': {
         const body = new BodyText(head.headers, deps.messageBytesMax);
@@ -145,18 +147,21 @@ function answerInBody(text: string, id: Id, { deliver }: ExchangeDeps): JSONRPCM
 
 function streamReader(
   id: Id,
-  { messageBytesMax, deliver }: ExchangeDeps,
+  { messageBytesMax, deliver, noteUnasked }: ExchangeDeps,
   onAnswer: (message: JSONRPCMessage) => void,
 ): BodyReader<StreamEnd> {
   let isAnswered = false;
-  return eventReader(messageBytesMax, ({ type, data }) => {
-    if (type !== 'message') return;
-    const message = parseMessage(data);
-    if (!isAnswerTo(message, id)) deliver(message);
-    else if (!isAnswered) {
-      isAnswered = true;
-      onAnswer(wellFormed(id, message));
-    }
+  return eventReader(messageBytesMax, {
+    onEvent({ type, data }) {
+      if (type !== 'message') return noteUnasked();
+      const message = parseMessage(data);
+      if (!isAnswerTo(message, id)) deliver(message);
+      else if (!isAnswered) {
+        isAnswered = true;
+        onAnswer(wellFormed(id, message));
+      }
+    },
+    onNothing: noteUnasked,
   });
 }
 

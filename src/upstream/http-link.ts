@@ -36,6 +36,8 @@ export interface ListeningOptions {
 
 /** Connections beside those of calls and notes: the listening stream, a tool list, a ping, the farewell. */
 const otherConnectionsMax = 4;
+/** Bytes of a message on the listening stream: to parse one as large as an answer would only hold everybody up. */
+const noticeBytesMax = 262_144;
 /** A stream that lasted this long was a good one: the gaps before the next tries start small again. */
 const goodStreamMs = 60_000;
 
@@ -63,7 +65,8 @@ export class HttpLink {
     this.#pool = openPool(options);
     this.#notes = new HttpNotes(this.#pool, options);
     const deliver = (message: unknown): void => this.#notes.deliver(message);
-    this.#exchangeDeps = { pool: this.#pool, messageBytesMax, mayResume, deliver };
+    const noteUnasked = (): void => this.#notes.noteUnasked();
+    this.#exchangeDeps = { pool: this.#pool, messageBytesMax, mayResume, deliver, noteUnasked };
   }
 
   /** The answer to a request; undefined when it was cancelled. @throws HttpFault */
@@ -124,7 +127,8 @@ export class HttpLink {
       } catch (error) {
         if (stop.isCancelled) return;
         const fault = error as HttpFault;
-        if (fault.kind === 'session_lost') return onSessionLost();
+        // Where there never was a stream, 404 may only say that this server has none: not all of them say 405.
+        if (fault.kind === 'session_lost') return hasListened ? onSessionLost() : undefined;
         // A stream that could not be opened, or carried nonsense, is tried again after a longer gap.
         if (hasListened) onGap();
         if (openedMs === undefined && offersNone(fault)) return;
@@ -143,8 +147,11 @@ export class HttpLink {
       if (head.status !== 200 || mediaType(head) !== 'text/event-stream')
         throw new HttpFault('malformed', 'it offers no event stream', { status: head.status });
       onOpen();
-      return eventReader(this.#exchangeDeps.messageBytesMax, ({ type, data }) => {
-        if (type === 'message') this.#notes.deliver(parseMessage(data));
+      const { messageBytesMax, deliver, noteUnasked } = this.#exchangeDeps;
+      return eventReader(Math.min(messageBytesMax, noticeBytesMax), {
+        onEvent: ({ type, data }) => (type === 'message' ? deliver(parseMessage(data)) : noteUnasked()),
+        onOversize: noteUnasked,
+        onNothing: noteUnasked,
       });
     };
   }

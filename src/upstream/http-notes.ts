@@ -56,7 +56,7 @@ export class HttpNotes {
 
   /** Hands on what the server says on its own. Answers to nobody are dropped: the SDK would log them whole. */
   deliver(message: unknown): void {
-    if (this.#flood.note()) this.#options.onFlood();
+    this.noteUnasked();
     if (!isRecord(message) || !this.#serverRequests.admit(message)) return;
     try {
       this.#options.onMessage(message as unknown as JSONRPCMessage);
@@ -64,6 +64,11 @@ export class HttpNotes {
       // What the receiver cannot take, nested too deeply for instance, must not cost the answer beside it.
       this.#serverRequests.answered(message.id);
     }
+  }
+
+  /** Counts what the server sent without being asked, were it only an empty line. */
+  noteUnasked(): void {
+    if (this.#flood.note()) this.#options.onFlood();
   }
 
   /** Sends everybody away who waits. */

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { HttpFault } from './fault.ts';
 import { discarding } from './http-body.ts';
 import { Turn } from './read-fairly.ts';
 
@@ -33,6 +34,8 @@ export interface ResponseControl<Value> {
  */
 export type ReadResponse<Value> = (head: ResponseHead, control: ResponseControl<Value>) => BodyReader<Value>;
 
+/** Far more interim responses (1xx) than a server has to say before its answer. */
+const interimMax = 1_000;
 /** How long a body that nobody wants may take to its end. */
 const discardMs = 1_000;
 
@@ -49,6 +52,7 @@ export class ResponseHandler<Value> implements Dispatcher.DispatchHandler, Respo
   #abortedWith: Error | undefined;
   #limitTimer: NodeJS.Timeout | undefined;
   #isSettled = false;
+  #interim = 0;
   readonly #turn = new Turn();
 
   constructor(read: ReadResponse<Value>, resolve: (value: Value) => void, reject: (error: unknown) => void) {
@@ -90,7 +94,12 @@ export class ResponseHandler<Value> implements Dispatcher.DispatchHandler, Respo
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    if (status < 200) return;
+    if (status < 200) {
+      this.#interim += 1;
+      if (this.#interim > interimMax)
+        this.abort(new HttpFault('malformed', 'it sends interim responses without end'));
+      return;
+    }
     try {
       this.#reader = this.#read({ status, headers }, this);
     } catch (error) {

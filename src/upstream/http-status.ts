@@ -52,9 +52,11 @@ export function statusReader(
   const refusal = refusals[status];
   if (refusal !== undefined) {
     // A server that does not know the method says 404 as well (2026-07-28), and in the body that it is that.
-    if (status === 404 && mediaType(head) === 'application/json')
+    if (status === 404 && mediaType(head) === 'application/json') {
+      control.limit(errorBodyMs);
       return errorCodeReader(head, (rpcCode) => new HttpFault('refused', refusal, { ...facts, rpcCode }));
-    const challenge = headers['www-authenticate'];
+    }
+    const challenge = challengeOf(headers);
     const wantsOthers = status === 401 || (status === 403 && challenge?.includes('insufficient_scope'));
     throw wantsOthers
       ? new Unauthorized(refusal, facts, challenge)
@@ -65,6 +67,12 @@ export function statusReader(
   if (mediaType(head) !== 'application/json') throw fault(undefined);
   control.limit(errorBodyMs);
   return errorCodeReader(head, fault);
+}
+
+/** Its challenges in one text. Each may have a header of its own, which the types of Node do not know. */
+function challengeOf(headers: ResponseHead['headers']): string | undefined {
+  const challenges: string | readonly string[] | undefined = headers['www-authenticate'];
+  return challenges === undefined ? undefined : [challenges].flat().join(', ');
 }
 
 /** Over HTTP+SSE the endpoint that the server named is its session. */

@@ -5,6 +5,7 @@ const heeded: ReadonlySet<string> = new Set([
   'notifications/tools/list_changed',
   'notifications/cancelled',
   'notifications/progress',
+  'notifications/subscriptions/acknowledged',
 ]);
 
 /**

@@ -1,4 +1,5 @@
-const piecesMax = 4_096;
+/** A piece may keep the whole text alive that it was cut out of: so few are left as they came. */
+const piecesMax = 64;
 
 /**
  * Gathers a long text from pieces: in linear time, and in little more room than the text itself takes, however small

@@ -20,7 +20,7 @@ export interface ToolNoticesOptions {
 /** Keeps a subscription to changes of the tool list (2026-07-28), for as long as the server offers one. @throws never */
 export async function followToolNotices(client: Client, options: ToolNoticesOptions): Promise<void> {
   const { confirmMs, signal, onGap } = options;
-  let nextGapMs: number = gapMs.min;
+  let nextGapMs = 0;
   let hasListened = false;
   while (!signal.aborted) {
     let openedMs: number | undefined;
@@ -36,7 +36,7 @@ export async function followToolNotices(client: Client, options: ToolNoticesOpti
       if (error instanceof ProtocolError && error.code === methodNotFound) return;
     }
     const wasGood = openedMs !== undefined && performance.now() - openedMs > goodMs;
-    nextGapMs = wasGood ? gapMs.min : Math.min(2 * nextGapMs, gapMs.max);
+    nextGapMs = wasGood ? gapMs.min : Math.min(Math.max(2 * nextGapMs, gapMs.min), gapMs.max);
     await sleep(nextGapMs, undefined, { signal }).catch(() => {});
   }
 }

@@ -71,7 +71,7 @@ const textOf = (result: Awaited<ReturnType<typeof call>>): unknown =>
 
 /** Accepts one token only, whatever the request. */
 const wanting =
-  (token: () => string, status = 401, challenge = 'Bearer error="invalid_token"') =>
+  (token: () => string, status = 401, challenge: string | string[] = 'Bearer error="invalid_token"') =>
   ({ headers }: { readonly headers: Readonly<Record<string, unknown>> }) =>
     headers.authorization === `Bearer ${token()}`
       ? undefined
@@ -134,6 +134,15 @@ describe('credentials', () => {
       message: expect.stringContaining('HTTP 403'),
     });
     expect(link.tokens.refused).toHaveLength(1);
+  });
+
+  test('are renewed for a challenge among several, each in a header of its own', async () => {
+    let wanted = 'token-1';
+    const challenges = ['Basic realm="a"', 'Bearer error="insufficient_scope", scope="files:write"'];
+    const link = await open({ refuses: (request) => wanting(() => wanted, 403, challenges)(request) });
+    wanted = 'token-2';
+    expect(textOf(await call(link, 'echo', { text: 'a' }))).toBe('a');
+    expect(link.tokens.refused[0]?.[1]).toBe(challenges.join(', '));
   });
 
   test('that cannot be got keep the request back, and say why', async () => {

@@ -1,5 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { FaultHttpServer } from '../support/fault-http-server.ts';
+import { until } from '../support/until.ts';
 import { http, legacyConnection, longDeadline, toolCall } from '../support/upstream.ts';
 
 afterEach(() => void vi.useRealTimers());
@@ -18,6 +19,34 @@ test('an answer may take longer than five minutes, in a body and in a stream', a
   for (const release of peer.held) release();
   for (const answer of await Promise.all(answers))
     expect(answer).toMatchObject({ ok: true, value: { content: [{ text: 'at last' }] } });
+  await connection.close();
+  await peer.stop();
+});
+
+test.each([
+  ['comments', ':\n'],
+  ['events of a kind that nobody knows', 'event: other\ndata: x\n\n'],
+])('%s without end, second after second, end the connection', async (_, line) => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  const peer = await FaultHttpServer.start({ hasEvents: true });
+  const lost: string[] = [];
+  let seconds = 0;
+  const connection = legacyConnection(http(peer.url), {
+    onLost: (reason) => void lost.push(reason),
+    onToolsChanged: () => {
+      seconds++;
+    },
+  });
+  expect(await connection.open()).toBeUndefined();
+  await peer.when(() => peer.openStreams === 1);
+  for (let second = 1; second <= 6; second++) {
+    expect(lost).toEqual([]);
+    peer.write(line.repeat(60_000));
+    peer.notify('notifications/tools/list_changed');
+    await until(() => seconds === second);
+    vi.advanceTimersByTime(1_000);
+  }
+  expect(lost).toEqual([expect.stringContaining('that nobody had asked for')]);
   await connection.close();
   await peer.stop();
 });

@@ -116,6 +116,16 @@ describe('floods over HTTP', () => {
     expect(failure(await watched.call('empty_data'))).toMatchObject({ code: 'output_too_large' });
   });
 
+  test('interim responses are passed over, and too many of them are no answer', async () => {
+    const { watched } = await start();
+    expect(textOf(await watched.call('processing', { times: 100 }))).toBe('worked');
+    expect(failure(await watched.call('processing', { times: 5_000 }))).toMatchObject({
+      code: 'protocol_error',
+      mayHaveExecuted: true,
+    });
+    expect(textOf(await watched.call('echo', { text: 'still here' }))).toBe('still here');
+  });
+
   test('a stream that always ends with nothing new is asked for at growing gaps, however eager it is', async () => {
     const { peer, watched } = await start();
     await watched.call('resumable_for_ever', {}, { timeoutMs: 2_000 });
@@ -125,6 +135,16 @@ describe('floods over HTTP', () => {
 });
 
 describe('what a fault over HTTP tells', () => {
+  test.each([
+    ['of other characters', 'ä€'],
+    ['without end', 'x'.repeat(100_000)],
+  ])('the rest of a stream is not asked for by an id %s, which no header can hold', async (_, id) => {
+    const { watched } = await start();
+    const attempt = await watched.call('ended_at', { id });
+    expect(attempt).toMatchObject(cut);
+    expect(attempt).toMatchObject({ message: expect.stringContaining('ended before the result') });
+  });
+
   test.each(['html', 'broken_json'])('nothing of an answer that is none (%s)', async (tool) => {
     const { watched } = await start();
     const attempt = await watched.call(tool);
@@ -135,6 +155,12 @@ describe('what a fault over HTTP tells', () => {
     const { watched } = await start();
     const attempt = await watched.call('status', { status: 500, body: '<html>T3 in here' });
     expect(attempt).toMatchObject({ message: expect.not.stringContaining('T3') });
+  });
+
+  test('nor is there any waiting for the body of a refusal that never ends', async () => {
+    const { watched } = await start();
+    const attempt = await watched.call('status_open', { status: 404 }, { timeoutMs: 10_000 });
+    expect(attempt).toMatchObject({ ...refused, message: expect.stringContaining('HTTP 404') });
   });
 
   test('the code of a JSON-RPC error in an HTTP error is used, its text is not', async () => {
@@ -288,6 +314,31 @@ describe('the stream of the server', () => {
     expect(watched.lists[2]?.tools).toEqual([{ name: 'n2', inputSchema: {} }]);
     expect(peer.counts.GET).toBe(2);
     expect(watched.status()).toMatchObject({ state: 'ready', protocolVersion: '2025-06-18' });
+  });
+
+  test('a message on it that is far larger than any notice is dropped, and the stream goes on', async () => {
+    const { peer, watched } = await start({ hasEvents: true });
+    await peer.when(() => peer.openStreams === 1);
+    const event = (message: object): string => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`;
+    const method = 'notifications/tools/list_changed';
+    for (const chars of [300_000, 2_000_000]) peer.write(event({ method, params: { x: 'x'.repeat(chars) } }));
+    const answered = peer.whenAnswered('p');
+    peer.write(event({ id: 'p', method: 'ping' }));
+    await answered;
+    expect(watched.lists.length).toBe(1);
+    peer.notify(method);
+    await watched.when(() => watched.lists.length === 2);
+    expect(peer.counts.GET).toBe(1);
+  });
+
+  test('a server with sessions that has none, and says so with 404, keeps its session', async () => {
+    const { peer, watched } = await start({
+      hasSessions: true,
+      refuses: ({ method }) => (method === 'GET' ? [404, {}] : undefined),
+    });
+    await peer.when(() => peer.counts['refused GET'] === 1);
+    for (let n = 0; n < 10; n++) expect(textOf(await watched.call('echo', { text: 'a' }))).toBe('a');
+    expect(peer.counts.initialize).toBe(1);
   });
 });
 

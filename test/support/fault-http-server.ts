@@ -99,6 +99,16 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
     response.end();
     server.rests.set('resume-1', event(result(text('the rest'))));
   },
+  /** Says so many times that it is at work, and then answers. */
+  processing: ({ json, result, response, params }) => {
+    for (let n = 0; n < Number((params.arguments as Json).times); n++) response.writeProcessing();
+    json(result(text('worked')));
+  },
+  /** Ends its stream after an event with the id that is asked for. */
+  ended_at: ({ stream, response, params }) => {
+    stream()('', String((params.arguments as Json).id));
+    response.end();
+  },
   /** Ends each rest of its stream at once, and says that there is no hurry to wait. */
   resumable_for_ever: ({ response, server }) => {
     const rest = 'retry: 0\nid: for-ever\ndata:\n\n';
@@ -195,8 +205,9 @@ const tools: Readonly<Record<string, (exchange: Exchange) => void>> = {
     response.end(body);
   },
   /** An HTTP error whose body never ends. */
-  status_open: ({ response }) => {
-    response.writeHead(500, { 'content-type': 'application/json' });
+  status_open: ({ response, params }) => {
+    const { status = 500 } = params.arguments as { status?: number };
+    response.writeHead(status, { 'content-type': 'application/json' });
     response.write('{"jsonrpc":');
   },
   rpc_error: ({ json, id, params }) => json({ jsonrpc: '2.0', id, error: params.arguments }),
@@ -245,7 +256,7 @@ export interface FaultHttpServerOptions {
   /** Turns a request away before anything else is done with it: the status, and headers. */
   readonly refuses?: (
     request: IncomingMessage,
-  ) => readonly [number, Readonly<Record<string, string>>] | undefined;
+  ) => readonly [number, Readonly<Record<string, string | string[]>>] | undefined;
   /** Takes the place of the answer to a method. */
   readonly methods?: Readonly<Record<string, (exchange: Exchange) => void>>;
 }
@@ -308,6 +319,11 @@ export class FaultHttpServer {
 
   notify(method: string): void {
     for (const response of this.#listeners) response.write(event({ jsonrpc: '2.0', method }));
+  }
+
+  /** Writes to the open streams, as it stands. */
+  write(text: string): void {
+    for (const response of this.#listeners) response.write(text);
   }
 
   endStreams(): void {

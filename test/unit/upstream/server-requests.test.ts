@@ -35,6 +35,7 @@ test('notifications are admitted that somebody acts on, and nothing without the 
   const requests = new ServerRequests(0);
   expect(requests.admit({ method: 'notifications/tools/list_changed' })).toBe(true);
   expect(requests.admit({ method: 'notifications/progress' })).toBe(true);
+  expect(requests.admit({ method: 'notifications/subscriptions/acknowledged' })).toBe(true);
   expect(requests.admit({ method: 'notifications/message' })).toBe(false);
   expect(requests.admit({ method: { toString: null } })).toBe(false);
   expect(requests.admit({})).toBe(false);
