@@ -6,7 +6,7 @@ import { inSlices } from './in-slices.ts';
 import { type BoundServer, bindServer } from './tools/bind-server.ts';
 import { buildRegistry, type Registry } from './tools/registry.ts';
 import { listSource } from './upstream/list-source.ts';
-import { startUpstreams, type Upstreams } from './upstream/upstreams.ts';
+import { openUpstreams, type Upstreams } from './upstream/upstreams.ts';
 
 /** Tools told one by one in the log; the rest is counted. `GET /v1/servers` lists them all. */
 const toolsToldMax = 20;
@@ -19,7 +19,7 @@ export interface LiveRegistry {
 }
 
 /**
- * Starts all servers of a configuration at once. Each new tool list replaces the registry as a whole, and is kept for
+ * All servers of a configuration, not yet started. Each new tool list replaces the registry as a whole, and is kept for
  * the next start.
  */
 export function openLiveRegistry(
@@ -51,7 +51,7 @@ export function openLiveRegistry(
     }
   };
 
-  const upstreams = startUpstreams(configuration.servers, configuration.faultyServers, stored, {
+  const upstreams = openUpstreams(configuration.servers, configuration.faultyServers, stored, {
     log,
     redact,
     nowMs: () => Date.now(),

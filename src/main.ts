@@ -133,6 +133,7 @@ export async function startService(
     await end();
     throw error;
   }
+  void upstreams.start();
   const [url = '', metricsUrl] = listeners.map((listener) => listener.url);
   log.info('service.listening', { url, metrics_url: metricsUrl });
   for (const warning of configuration.warnings) log.warn('configuration.warning', { warning });

@@ -28,6 +28,7 @@ export async function check(options: CommandOptions): Promise<number> {
     redact,
     store: undefined,
   });
+  void upstreams.start();
   await upstreams.firstListings;
   const report = describe(configuration, upstreams.statuses(), current());
   await upstreams.stop();

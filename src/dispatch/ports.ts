@@ -133,7 +133,7 @@ export interface Upstream {
   callTool(call: ToolCall): Promise<Attempt>;
   /** Whether a call of this caller would be sent at once: there is a connection, and a place on it. */
   canSendNow(alias: string, caller: Caller): boolean;
-  /** Whether the server with this alias has given a tool list since the start. */
+  /** Whether the server with this alias has given a tool list since the start, or is not asked for one before a call. */
   hasListed(alias: string): boolean;
   /** Why the server with this alias cannot be called at present, in words for the model. */
   unavailability(alias: string): string;

@@ -2,6 +2,8 @@
 const failuresMax = 5;
 const openMinMs = 1_000;
 const openMaxMs = 30_000;
+/** A probe that takes longer, as a long call does, keeps other calls back no more. */
+const probeMsMax = 30_000;
 
 /** Whether a call may go to the server, and as what. */
 export type Pass = 'pass' | 'probe' | 'refused';
@@ -17,7 +19,8 @@ export class Breaker {
   /** How often it has opened since the last success. */
   #openings = 0;
   #opensAgainAtMs: number | undefined;
-  #isProbing = false;
+  /** Until when a probe keeps other calls back. */
+  #probeUntilMs = Number.NEGATIVE_INFINITY;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
 
   constructor(monotonicMs: () => number, random: () => number = Math.random) {
@@ -35,8 +38,14 @@ export class Breaker {
     return this.state !== 'open' && !this.#isProbing;
   }
 
+  get #isProbing(): boolean {
+    return this.#monotonicMs() < this.#probeUntilMs;
+  }
+
   /** Milliseconds until a call may be let through; 0 where one may be now. */
   get waitMs(): number {
+    // Nobody knows when the probe ends; most take no longer than this.
+    if (this.#isProbing) return openMinMs;
     return Math.max(0, Math.ceil((this.#opensAgainAtMs ?? 0) - this.#monotonicMs()));
   }
 
@@ -44,7 +53,7 @@ export class Breaker {
   admit(): Pass {
     if (this.#opensAgainAtMs === undefined) return 'pass';
     if (!this.isPassable) return 'refused';
-    this.#isProbing = true;
+    this.#probeUntilMs = this.#monotonicMs() + probeMsMax;
     return 'probe';
   }
 
@@ -54,28 +63,31 @@ export class Breaker {
     this.#failures = 0;
     this.#openings = 0;
     this.#opensAgainAtMs = undefined;
-    this.#isProbing = false;
+    this.abandoned();
   }
 
   /**
    * The transport has failed a call.
+   * @param pass as what it was let through
    * @param startedMs when the call began: what failed in spite of an answer to another call since then says nothing
    */
-  failed(startedMs: number): void {
+  failed(pass: Pass, startedMs: number): void {
     if (startedMs <= this.#lastSuccessMs) return;
     this.#failures++;
-    if (this.#opensAgainAtMs === undefined ? this.#failures >= failuresMax : this.#isProbing) this.#open();
+    const isOpen = this.#opensAgainAtMs !== undefined;
+    // What was under way when it opened says nothing about the server as the probe finds it.
+    if (isOpen ? pass === 'probe' : this.#failures >= failuresMax) this.#open();
   }
 
   /** The probe came to no end that says anything about the server. */
   abandoned(): void {
-    this.#isProbing = false;
+    this.#probeUntilMs = Number.NEGATIVE_INFINITY;
   }
 
   #open(): void {
     const ceilingMs = Math.min(openMaxMs, openMinMs * 2 ** Math.min(this.#openings, 30));
     this.#openings++;
-    this.#isProbing = false;
+    this.abandoned();
     // Random in its upper half, so that many replicas do not probe in step.
     this.#opensAgainAtMs = this.#monotonicMs() + ceilingMs * (0.5 + this.#random() / 2);
   }

@@ -17,15 +17,29 @@ import {
   type Wire,
 } from './request-link.ts';
 
+/** What a request whose time is over shows of its server. */
+export interface Silence {
+  /** Nothing was heard of it since the request was sent. */
+  readonly isServerSilent: boolean;
+  /** No request that was sent before this one still waits. */
+  readonly isOldest: boolean;
+}
+
 /** The time of a request is over; the server was told that nobody waits for its answer any more. */
 export class CallTimeout extends Error {
   readonly limit: TimeLimit;
+  readonly silence: Silence;
 
-  constructor(limit: TimeLimit) {
+  constructor(limit: TimeLimit, silence: Silence) {
     super();
     this.limit = limit;
+    this.silence = silence;
   }
 }
+
+/** Whether a request ended in a way that makes one ask whether its server is still alive. */
+export const suggestsDeath = (error: unknown): boolean =>
+  error instanceof CallTimeout && error.silence.isServerSilent && error.silence.isOldest;
 
 /** The call was cancelled from this side while it ran, and the server was told so. */
 export class CallCancelled extends Error {
@@ -69,6 +83,8 @@ interface Pending extends Sender {
   readonly reject: (error: unknown) => void;
   readonly deadline: Deadline;
   readonly running: RunningCall | undefined;
+  /** By the clock of its deadline. */
+  readonly sentMs: number;
 }
 
 /** What more belongs to a `tools/call` on its way. */
@@ -92,7 +108,9 @@ export class CallChannel implements Receiver {
   readonly #pending = new InFlight<Pending>();
   readonly #givenUp = new GivenUp<GivenUpCall>();
   #timer: NodeJS.Timeout | undefined;
-  /** When the timer comes, by the clock of the deadlines. */
+  /** When the server was heard last, by the clock of the deadlines. */
+  #heardMs = Number.NEGATIVE_INFINITY;
+  /** When the timer comes, by the same clock. */
   #timerMs = Number.POSITIVE_INFINITY;
 
   /**
@@ -142,6 +160,7 @@ export class CallChannel implements Receiver {
 
   takeAnswer(id: number, answer: Answer): boolean {
     const pending = this.#take(id);
+    if (pending !== undefined) this.#heardMs = pending.deadline.nowMs();
     if (pending === undefined) {
       const call = this.#givenUp.take(id);
       if (call !== undefined) this.#options.onLateAnswer?.(call, answer);
@@ -157,6 +176,7 @@ export class CallChannel implements Receiver {
     const pending = notice === undefined ? undefined : this.#pending.get(notice.token);
     if (notice === undefined || pending?.running === undefined) return;
     const { deadline, running } = pending;
+    this.#heardMs = deadline.nowMs();
     deadline.beginAnew();
     running.progress ??= new ProgressTeller(this.#options.redact, running.call.onProgress);
     running.progress.take(notice, deadline.nowMs());
@@ -171,7 +191,7 @@ export class CallChannel implements Receiver {
   ): Promise<Readonly<Record<string, unknown>>> {
     return new Promise((resolve, reject) => {
       const onUnsent = (error: unknown): void => this.#take(id)?.reject(error);
-      const pending = { id, resolve, reject, deadline, running, onUnsent };
+      const pending = { id, resolve, reject, deadline, running, onUnsent, sentMs: deadline.nowMs() };
       this.#pending.add(pending);
       if (deadline.endMs < this.#timerMs) this.#setTimer(deadline);
       const headers = running === undefined ? undefined : this.#options.extras?.headersOf(running.call);
@@ -188,12 +208,23 @@ export class CallChannel implements Receiver {
   // Progress moves a deadline and leaves the timer alone, so that a flood of it costs no timers.
   readonly #onTimer = (): void => {
     this.#timerMs = Number.POSITIVE_INFINITY;
-    for (const { id, deadline } of this.#pending.all()) {
+    const all = this.#pending.all();
+    for (const pending of all) {
+      const { id, deadline } = pending;
       if (deadline.remainingMs() <= 0)
-        this.#giveUp(id, new CallTimeout(deadline.limit), 'the time for this call is over');
+        this.#giveUp(id, this.#timeoutOf(pending, all), 'the time for this call is over');
       else if (deadline.endMs < this.#timerMs) this.#setTimer(deadline);
     }
   };
+
+  #timeoutOf({ deadline, sentMs }: Pending, all: readonly Pending[]): CallTimeout {
+    const isServerSilent = this.#heardMs < sentMs;
+    return new CallTimeout(deadline.limit, {
+      isServerSilent,
+      // A server that does one thing after another may still be at an older one.
+      isOldest: all.every((other) => other.sentMs >= sentMs),
+    });
+  }
 
   #take(id: number): Pending | undefined {
     const pending = this.#pending.take(id);

@@ -1,3 +1,4 @@
+import { NotSentError } from './batch-writer.ts';
 import { SpawnError, type SpawnFault } from './child-process.ts';
 import { CredentialsRefused } from './credentials.ts';
 import {
@@ -74,7 +75,8 @@ export function connectFailure(error: unknown, facts: HandshakeFacts): ConnectFa
   }
   if (http?.cause instanceof CredentialsRefused) return withoutCredentials(http.cause);
   if (http !== undefined) return { stage: stageOf(http), reason: http.message, ...needsModern };
-  if (!facts.isConnectionOpen) {
+  // It may have answered and ended before it could be told so: that says nothing about its era.
+  if (!facts.isConnectionOpen || error instanceof NotSentError) {
     const exit = facts.exitCode === undefined ? '' : ` (exit code ${facts.exitCode})`;
     return { stage: 'initialize', reason: `its process ended before it had answered ${opening}${exit}` };
   }
@@ -105,4 +107,11 @@ export function listFailure(error: unknown): ConnectFailure {
   return { stage: 'list', reason, detail: detailOf(error) };
 }
 
-const detailOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** More than is ever shown of a text, which is cut there with regard to secrets. */
+const detailCharsMax = 16_384;
+
+/** The text of an error as a copy: it is kept for as long as the failure lasts, and a server's text may be large. */
+function detailOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return Buffer.from(text.slice(0, detailCharsMax)).toString();
+}

@@ -10,6 +10,7 @@ import { Deadline } from './deadline.ts';
 import {
   type CallFault,
   classifyFault,
+  httpFault,
   inputRequired,
   malformed,
   resendAfter,
@@ -86,6 +87,19 @@ export class ConnectionCalls {
   }
 
   /**
+   * Asks whether the server is still there: false where the request is refused, or nothing at all is heard meanwhile.
+   * @param method one that every server of the era answers
+   */
+  async isAlive(method: string, timeoutMs: number): Promise<boolean> {
+    try {
+      await this.request(method, {}, timeoutMs);
+      return true;
+    } catch (error) {
+      return error instanceof CallTimeout ? !error.silence.isServerSilent : httpFault(error) === undefined;
+    }
+  }
+
+  /**
    * Sends one `tools/call`, whose signal has not come yet. @throws never
    * @param attempts how often it has been sent, this time included
    */
@@ -122,9 +136,9 @@ export class ConnectionCalls {
       );
     } catch (error) {
       if (rpcErrorCode(error) === -32601 && !hasTools) return { tools: [], refused: [] };
+      this.#deps.onFault(error);
       if (error instanceof CallTimeout)
         throw new ListFault(`it did not list its tools within ${listTimeoutMs} ms`);
-      this.#deps.onFault(error);
       throw error;
     }
   }

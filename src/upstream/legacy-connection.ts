@@ -5,6 +5,7 @@ import type { ToolResult } from '../core/outcome.ts';
 import type { Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import { NotSentError } from './batch-writer.ts';
+import { suggestsDeath } from './call-channel.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import type { Connection, ConnectionDeps, FailedCall } from './connection.ts';
 import { ConnectionCalls } from './connection-calls.ts';
@@ -217,19 +218,17 @@ export class LegacyConnection implements Connection {
     const fault = httpFault(error);
     if (error instanceof NotSentError) this.#lose(this.#endReason());
     else if (fault?.kind === 'unreachable') this.#lose(fault.message);
-    else if (fault?.kind === 'cut' || fault?.kind === 'status') void this.#ping();
+    else if (fault?.kind === 'cut' || fault?.kind === 'status' || suggestsDeath(error)) void this.#ping();
   }
 
-  /** Some servers answer a session that they lost with HTTP 400 or 500: then they refuse a ping too. */
+  /**
+   * Some servers answer a session that they lost with HTTP 400 or 500: then they refuse a ping too. And some stop
+   * answering at all.
+   */
   async #ping(): Promise<void> {
     if (this.#isPinging || !this.#isOpen) return;
     this.#isPinging = true;
-    try {
-      await this.#calls.request('ping', {}, pingMs);
-    } catch (error) {
-      if (httpFault(error) !== undefined) this.#lose('the server does not answer on this session any more');
-    } finally {
-      this.#isPinging = false;
-    }
+    if (!(await this.#calls.isAlive('ping', pingMs))) this.#lose('the server does not answer any more');
+    this.#isPinging = false;
   }
 }

@@ -6,7 +6,7 @@ import type { Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import type { WithheldTool } from '../tools/definition.ts';
 import { NotSentError } from './batch-writer.ts';
-import { CallTimeout, ConnectionEnded } from './call-channel.ts';
+import { CallTimeout, ConnectionEnded, suggestsDeath } from './call-channel.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import type { Connection, ConnectionDeps, FailedCall } from './connection.ts';
 import { ConnectionCalls } from './connection-calls.ts';
@@ -222,7 +222,11 @@ export class ModernConnection implements Connection {
     const fault = httpFault(error);
     if (error instanceof NotSentError) this.#lose(this.#endReason());
     else if (fault?.kind === 'unreachable') this.#lose(fault.message);
-    else if (fault?.kind === 'cut' || (fault?.kind === 'status' && fault.facts.rpcCode === undefined))
+    else if (
+      fault?.kind === 'cut' ||
+      (fault?.kind === 'status' && fault.facts.rpcCode === undefined) ||
+      suggestsDeath(error)
+    )
       void this.#probe();
   }
 
@@ -230,13 +234,9 @@ export class ModernConnection implements Connection {
   async #probe(): Promise<void> {
     if (this.#isProbing || !this.#isOpen) return;
     this.#isProbing = true;
-    try {
-      await this.#calls.request('server/discover', {}, probeMs);
-    } catch (error) {
-      if (httpFault(error) !== undefined) this.#lose('the server does not answer any more');
-    } finally {
-      this.#isProbing = false;
-    }
+    if (!(await this.#calls.isAlive('server/discover', probeMs)))
+      this.#lose('the server does not answer any more');
+    this.#isProbing = false;
   }
 }
 

@@ -96,10 +96,13 @@ export class Pool {
       if (unused === undefined) return undefined;
       void this.#close(unused);
     }
+    // What is still closing takes a place too: however fast callers come and go, there are never more processes.
+    const isFull = this.#entries.size + this.#closing.size >= this.#limits.connectionsMax;
+    const after = isFull ? Promise.all(this.#closing.values()).then(() => {}) : this.#closing.get(key);
     const entry: Entry = {
       key,
       caller,
-      supervisor: this.#newSupervisor(() => entry.caller, this.#closing.get(key)),
+      supervisor: this.#newSupervisor(() => entry.caller, after),
       calls: 0,
       idleSinceMs: this.#monotonicMs(),
       endReason: undefined,

@@ -139,9 +139,9 @@ export class Server {
     return this.#settings.alias;
   }
 
-  /** Whether its tools have been listed since the start. */
+  /** Whether its tools have been listed since the start, or will not be before there is a call. */
   get hasListed(): boolean {
-    return this.#tools.hasListed;
+    return this.#tools.hasListed || this.#isIdle;
   }
 
   get #knowsTools(): boolean {
@@ -149,14 +149,19 @@ export class Server {
   }
 
   /**
+   * To be told before the start, and before any call.
    * @param isRestored whether its tools are known from an earlier run of callgate
    * @param credentials undefined where the configured headers are all that the server wants
    */
-  start(isRestored: boolean, credentials: ServerCredentials | undefined): void {
+  prepare(isRestored: boolean, credentials: ServerCredentials | undefined): void {
     this.#isRestored = isRestored;
     this.#credentials = credentials;
     this.#updateState();
-    if (this.#settings.keepConnected || !isRestored) this.#own.start();
+  }
+
+  /** Begins to connect, unless it can wait for the first call. */
+  start(): void {
+    if (this.#settings.keepConnected || !this.#isRestored) this.#own.start();
     else this.#markFirstListing();
   }
 
@@ -181,7 +186,8 @@ export class Server {
   }
 
   status(): ServerStatus {
-    const { failure, attempts, exitCode, nextTryAtMs, protocolVersion, stderr } = this.#own.report();
+    const { failure, attempts, exitCode, nextTryAtMs, protocolVersion } = this.#own.report();
+    const stderr = this.#own.stderrTail();
     const lastError =
       failure?.detail === undefined ? failure?.reason : `${failure.reason}: ${failure.detail}`;
     const stage = this.#isIdle ? 'idle' : failure?.stage;
@@ -237,7 +243,7 @@ export class Server {
         break;
       case 'connection_lost':
       case 'protocol_error':
-        this.#breaker.failed(startedMs);
+        this.#breaker.failed(pass, startedMs);
         break;
       default:
         if (pass === 'probe') this.#breaker.abandoned();
@@ -270,6 +276,8 @@ export class Server {
       ? undefined
       : pool.take(this.#keyOf(call.caller), call.caller);
     if (lease === undefined) return unsent(this.#isStopped ? this.#unavailable(this.#own) : this.#crowded());
+    // Its tools are listed anew in a time of use, also where nobody waits for that.
+    this.#own.start();
     try {
       return await this.#sendOver(lease.supervisor, call, deadline, () => lease.endReason);
     } finally {
@@ -286,9 +294,17 @@ export class Server {
   ): Promise<Sending> {
     const sending = await this.#send(supervisor, call, deadline, endReason);
     const reason = endReason();
-    const isOurDoing =
-      reason !== undefined && !sending.answer.ok && sending.answer.error.code === 'connection_lost';
-    return isOurDoing ? { ...sending, answer: fail(cancelled(this.alias, reason)) } : sending;
+    if (reason === undefined || sending.answer.ok) return sending;
+    switch (sending.answer.error.code) {
+      case 'connection_lost':
+        return { ...sending, answer: fail(cancelled(this.alias, reason)) };
+      case 'server_unavailable':
+        // What callgate's own end has kept from being sent is for another replica, and no decision about the call.
+        if (this.#isStopped) return sending;
+        return { ...sending, answer: fail(cancelledUnsent(this.alias, reason)) };
+      default:
+        return sending;
+    }
   }
 
   async #send(
@@ -357,7 +373,7 @@ export class Server {
     this.#own.noteHealth();
     this.#updateState();
     this.#markFirstListing();
-    this.#restWhenIdle();
+    this.#restAfterListing();
   }
 
   /** Without any list the server is of no use yet; with one, the last good one stays and the server can be called. */
@@ -374,6 +390,12 @@ export class Server {
     });
     this.#updateState();
     this.#markFirstListing();
+    this.#restAfterListing();
+  }
+
+  /** A list that is read again is no use of the connection. */
+  #restAfterListing(): void {
+    if (this.#restTimer === undefined) this.#restWhenIdle();
   }
 
   /** Closes a connection that is not to be kept once nothing was to be done on it for a while. */
@@ -381,14 +403,15 @@ export class Server {
     if (this.#settings.keepConnected || this.#callsInTurn > 0 || this.#isStopped) return;
     clearTimeout(this.#restTimer);
     this.#restTimer = setTimeout(() => {
+      this.#restTimer = undefined;
       if (this.#callsInTurn === 0 && this.#knowsTools) this.#own.rest();
     }, this.#settings.connectionIdleMs);
     this.#restTimer.unref();
   }
 
   get #isIdle(): boolean {
-    const { keepConnected } = this.#settings;
-    return !keepConnected && this.#knowsTools && this.#own.connection === undefined && !this.#own.isFailing;
+    const mayRest = !this.#settings.keepConnected && this.#knowsTools;
+    return mayRest && this.#own.isAtRest && !this.#isStopped;
   }
 
   #updateState(): void {

@@ -71,11 +71,11 @@ export class SseTransport implements Transport {
       if (head.status >= 300) return statusReader(head, request, control);
       if (mediaType(head) !== 'text/event-stream')
         throw new HttpFault('malformed', 'it answered without an event stream', { status: head.status });
-      return eventReader(
-        this.#options.messageBytesMax,
-        (event) => this.#onEvent(event, onEndpoint),
-        ({ head: first, tail }) => this.#failOversize(edgeId(first, tail)),
-      );
+      return eventReader(this.#options.messageBytesMax, {
+        onEvent: (event) => this.#onEvent(event, onEndpoint),
+        onOversize: ({ head: first, tail }) => this.#failOversize(edgeId(first, tail)),
+        onNothing: () => this.#notes.noteUnasked(),
+      });
     };
   }
 
@@ -84,6 +84,7 @@ export class SseTransport implements Transport {
       this.#endpoint = this.#pathOf(data);
       onEndpoint();
     } else if (type === 'message') this.#onMessage(data);
+    else this.#notes.noteUnasked();
   }
 
   /** @throws HttpFault for an endpoint that is not on the server's own origin: messages carry credentials (MT-8) */
@@ -99,6 +100,7 @@ export class SseTransport implements Transport {
     try {
       this.#take(JSON.parse(data));
     } catch (error) {
+      this.#notes.noteUnasked();
       // What a server sent must not end the stream that all calls share.
       this.onerror?.(error instanceof Error ? error : new Error('a message could not be handled'));
     }

@@ -11,6 +11,9 @@ import { withPatience } from './patience.ts';
 import type { ServerSettings } from './settings.ts';
 import { shown } from './shown.ts';
 
+/** Failures in a row after which a call cannot start the next try before its gap is over (RL-12). */
+const failuresMax = 5;
+
 /** In which era of the protocol a server was found to live; shared by all connections to it. */
 export interface EraMemory {
   era: 'legacy' | 'modern';
@@ -50,7 +53,6 @@ export interface ConnectionReport {
   readonly exitCode: number | undefined;
   readonly nextTryAtMs: number | undefined;
   readonly protocolVersion: string | undefined;
-  readonly stderr: readonly string[];
 }
 
 /**
@@ -63,6 +65,8 @@ export class Supervisor {
   /** All that is not yet closed, so that `stop` leaves nothing. */
   readonly #connections = new Set<Connection>();
   #connection: Connection | undefined;
+  /** The one that a try is about. */
+  #opening: Connection | undefined;
   #upSinceMs = 0;
   #attempt: Promise<void> | undefined;
   #retirement: Promise<void> | undefined;
@@ -92,8 +96,9 @@ export class Supervisor {
     return this.#connection;
   }
 
-  get isFailing(): boolean {
-    return this.#isFailing;
+  /** Nothing is being done to have a connection, and nothing is known to be in its way. */
+  get isAtRest(): boolean {
+    return this.#connection === undefined && this.#attempt === undefined && !this.#isFailing;
   }
 
   report(): ConnectionReport {
@@ -103,22 +108,31 @@ export class Supervisor {
       exitCode: this.#exitCode,
       nextTryAtMs: this.#nextTryAtMs,
       protocolVersion: this.#connection?.protocolVersion,
-      stderr: this.#stderr,
     };
   }
 
-  /** Begins to connect. */
+  /** The last lines that the process wrote to stderr; those of the one before while it has not written any. */
+  stderrTail(): readonly string[] {
+    const lines = (this.#connection ?? this.#opening)?.stderrTail() ?? [];
+    return lines.length === 0 ? this.#stderr : lines;
+  }
+
+  /** Begins to connect, unless the server is known to be in trouble and its gap is not over. */
   start(): void {
-    void this.#connect();
+    if (!this.#isHeldBack) void this.#connect();
   }
 
   /** A connection, within this time; undefined where there is none by then or the server is known to be in trouble. */
   async connected(waitMaxMs: number, signal: CancelSignal): Promise<Connection | undefined> {
     if (this.#connection !== undefined) return this.#connection;
-    const isResting = this.#deps.isKept() || this.#deps.monotonicMs() < this.#notBeforeMs;
-    if (this.#isStopped || (this.#isFailing && isResting)) return undefined;
+    if (this.#isHeldBack) return undefined;
     await withPatience(this.#connect(), waitMaxMs, signal);
     return this.#connection;
+  }
+
+  get #isHeldBack(): boolean {
+    const isResting = this.#deps.isKept() || this.#deps.monotonicMs() < this.#notBeforeMs;
+    return this.#isFailing && isResting;
   }
 
   /** Ends the connection until the next one is asked for; what runs on it is not waited for. */
@@ -159,14 +173,15 @@ export class Supervisor {
     if (this.#connection !== undefined) this.#deps.onDown();
     this.#connection = undefined;
     await Promise.all([...this.#connections].map((connection) => this.#close(connection)));
-    await this.#attempt;
+    await Promise.all([this.#attempt, this.#retirement]);
   }
 
   #connect(): Promise<void> {
-    if (this.#isStopped) return Promise.resolve();
+    if (this.#isStopped || this.#connection !== undefined) return Promise.resolve();
+    if (this.#attempt !== undefined) return this.#attempt;
     clearTimeout(this.#retryTimer);
     this.#nextTryAtMs = undefined;
-    this.#attempt ??= this.#tryOnce()
+    this.#attempt = this.#tryOnce()
       .catch((error: unknown) => this.#broke(error))
       .finally(() => {
         this.#attempt = undefined;
@@ -183,7 +198,10 @@ export class Supervisor {
       if (this.#isStopped) return;
       const { era } = eraMemory;
       const connection = await this.#newConnection(era);
+      if (this.#isStopped) return this.#close(connection);
+      this.#opening = connection;
       const failure = await connection.open();
+      this.#opening = undefined;
       if (this.#isStopped) return this.#close(connection);
       if (failure === undefined) {
         log.info('server.connected', {
@@ -273,7 +291,8 @@ export class Supervisor {
       was_up_ms: Math.round(wasUpMs),
     });
     this.#attempts = 0;
-    // A call that comes during the gap does not wait for its end: it starts the next try itself.
+    // A call that comes during the gap starts the next try itself, but not time after time where none of them lasts.
+    this.#isFailing = this.#failures > failuresMax;
     this.#tryAgainIn(this.#failures === 0 ? 0 : gapAfter(this.#failures, this.#settings));
     this.#deps.onFailed();
   }

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
 import type { Attempt, StoredToolList, ToolCall, Upstream } from '../dispatch/ports.ts';
 import { notSent, unavailable } from './fault.ts';
@@ -30,6 +31,8 @@ export interface Upstreams extends Upstream {
   statuses(): readonly ServerStatus[];
   /** Settles when the tools that were known before the start are known again. */
   readonly restored: Promise<void>;
+  /** Begins to connect to all servers, each on its own; resolves when that has begun for the last one. */
+  start(): Promise<void>;
   /** Settles when each server has listed its tools or failed once. */
   readonly firstListings: Promise<void>;
   /** Ends all connections and processes; no call gets through afterwards. */
@@ -37,10 +40,10 @@ export interface Upstreams extends Upstream {
 }
 
 /**
- * Begins to connect to all servers, at the same time and each on its own.
+ * All configured servers, not yet connected.
  * @param stored tool lists of an earlier run: they are taken in first, so that a restart takes no tool away
  */
-export function startUpstreams(
+export function openUpstreams(
   settings: readonly ServerSettings[],
   faulty: readonly FaultyServer[],
   stored: readonly StoredToolList[],
@@ -61,12 +64,22 @@ export function startUpstreams(
     }),
   );
 
-  const restore = async (one: ServerSettings): Promise<void> => {
+  const restore = async (one: ServerSettings): Promise<boolean> => {
     const list = stored.find(({ alias, source }) => alias === one.alias && source === listSource(one));
-    if (list !== undefined) await deps.onTools(one.alias, list.tools, list.refused);
-    servers.get(one.alias)?.start(list !== undefined, await credentialsOf(one, deps));
+    if (list === undefined) return false;
+    try {
+      await deps.onTools(one.alias, list.tools, list.refused);
+      return true;
+    } catch (error) {
+      // What an earlier version wrote down must not keep this one from starting.
+      const reason = error instanceof Error ? error.message : String(error);
+      deps.log.warn('tools.not_restored', { server: one.alias, reason });
+      return false;
+    }
   };
-  const restored = Promise.all(settings.map(restore)).then(() => {});
+  const prepare = async (one: ServerSettings): Promise<void> =>
+    servers.get(one.alias)?.prepare(await restore(one), await credentialsOf(one, deps));
+  const restored = Promise.all(settings.map(prepare)).then(() => {});
 
   const unavailability = (alias: string): string =>
     servers.get(alias)?.unavailability() ?? unavailable(alias, 'its configuration cannot be used');
@@ -85,6 +98,14 @@ export function startUpstreams(
     unavailability,
     statuses: () => [...[...servers.values()].map((server) => server.status()), ...faultyStatuses],
     restored,
+    start: async () => {
+      await restored;
+      for (const server of servers.values()) {
+        server.start();
+        // The start of a process keeps the event loop for a while, and there may be many.
+        await setImmediate();
+      }
+    },
     firstListings: Promise.all([...servers.values()].map(({ firstListing }) => firstListing)).then(() => {}),
     endRun: async (actor, run) => {
       await Promise.all([...servers.values()].map((server) => server.endRun(actor, run)));

@@ -48,6 +48,7 @@ async function open(
     store,
   });
   opened.push(live);
+  void live.upstreams.start();
   const events = (name: string): EventFields[] =>
     logged.filter(({ event }) => event === name).map(({ fields }) => fields);
   return { ...live, events };

@@ -21,6 +21,7 @@ test('a server with many patterns counts as listed only when its tools are there
     redact: createRedactor([]),
     store: undefined,
   });
+  void upstreams.start();
   const seen = new Set<string>();
   let isOver = false;
   const look = (): void => {

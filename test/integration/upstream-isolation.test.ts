@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from 'vitest';
 import { createActor } from '../../src/access/actor.ts';
 import { Secret } from '../../src/core/secret.ts';
-import type { Attempt, Caller } from '../../src/dispatch/ports.ts';
+import type { Attempt, Caller, StoredToolList } from '../../src/dispatch/ports.ts';
 import { actorText } from '../../src/dispatch/receipt.ts';
+import { listSource } from '../../src/upstream/list-source.ts';
 import type { ServerSettings } from '../../src/upstream/settings.ts';
 import { until } from '../support/until.ts';
 import { http, nodeStdio, server, someone, textOf, WatchedUpstreams } from '../support/upstream.ts';
@@ -155,6 +156,28 @@ describe('a server with a connection for each run', () => {
     expect(() => process.kill(pid, 0)).toThrow();
     expect(() => process.kill(other.pid, 0)).not.toThrow();
     expect(noted(await watched.call('note', { text: 'new' }, { caller })).notes).toEqual(['new']);
+  });
+});
+
+test('a run that ends while its connection is still being made takes its calls with it', async () => {
+  const settings = server('one', nodeStdio('-e', 'setInterval(() => {}, 1000)'), { connection: 'run' });
+  const list: StoredToolList = {
+    alias: 'one',
+    source: listSource(settings),
+    tools: [{ name: 'note', inputSchema: { type: 'object' } }],
+    refused: [],
+    readAtMs: 1,
+  };
+  const watched = new WatchedUpstreams([settings], [], [], [list]);
+  running.push(watched);
+  await watched.upstreams.restored;
+  const caller = user('a', 'run-1');
+  const waiting = watched.call('note', {}, { caller });
+  await watched.upstreams.endRun(actorText(caller.actor), 'run-1');
+  expect(await waiting).toMatchObject({
+    code: 'cancelled',
+    sent: false,
+    message: expect.stringContaining('its run was ended'),
   });
 });
 

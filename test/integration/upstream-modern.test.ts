@@ -64,6 +64,24 @@ const asking = `
       send({ id: call, result: { resultType: 'complete', content: [{ type: 'text', text: String(error.code) }] } });
   });`;
 
+/** A server that confirms each subscription and ends the first one at once, as for a restart of its own. */
+const ending = `
+  const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }));
+  let subscriptions = 0;
+  require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method } = JSON.parse(line);
+    const capabilities = { tools: { listChanged: true } };
+    if (method === 'server/discover')
+      send({ id, result: { resultType: 'complete', supportedVersions: ['2026-07-28'], capabilities } });
+    else if (method === 'subscriptions/listen') {
+      const _meta = { 'io.modelcontextprotocol/subscriptionId': id };
+      const notifications = { toolsListChanged: true };
+      send({ method: 'notifications/subscriptions/acknowledged', params: { _meta, notifications } });
+      subscriptions += 1;
+      if (subscriptions === 1) send({ id, result: { resultType: 'complete', _meta } });
+    }
+  });`;
+
 const nowMs = (): number => performance.now();
 
 function link(
@@ -321,6 +339,12 @@ describe('over stdio', () => {
     const { connection, call } = ownLink(ModernConnection, nodeStdio('-e', asking));
     expect(await connection.open()).toBeUndefined();
     expect(textOf(await call('any'))).toBe('-32601');
+  });
+
+  test('a subscription that has ended is opened again, and the list is looked at', async () => {
+    const { connection, changes } = ownLink(ModernConnection, nodeStdio('-e', ending));
+    expect(await connection.open()).toBeUndefined();
+    await until(() => changes() === 1);
   });
 
   test('a server that ends before it has answered is reported with its exit code', async () => {

@@ -2,12 +2,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { StoredToolList } from '../../src/dispatch/ports.ts';
 import { listSource } from '../../src/upstream/list-source.ts';
 import type { ServerSettings } from '../../src/upstream/settings.ts';
+import { openUpstreams } from '../../src/upstream/upstreams.ts';
 import { until } from '../support/until.ts';
-import { nodeStdio, server, textOf, WatchedUpstreams } from '../support/upstream.ts';
+import { nodeStdio, server, someone, textOf, WatchedUpstreams } from '../support/upstream.ts';
 
 // Servers whose tools are known before they are up, and connections that are opened when they are needed.
 
@@ -71,6 +72,29 @@ describe('a server whose tools are known from before', () => {
     expect(watched.status()).toMatchObject({ state: 'stale', stage: 'initialize', lastExitCode: 3 });
   });
 
+  test('with a list that cannot be used any more starts without it', async () => {
+    const settings = server('one', nodeStdio(notesServer));
+    const events: string[] = [];
+    const note = (event: string): void => void events.push(event);
+    let lists = 0;
+    const upstreams = openUpstreams([settings], [], [storedList(settings)], {
+      log: { info: note, warn: note, error: note },
+      redact: (text) => text,
+      nowMs: () => Date.now(),
+      monotonicMs: () => performance.now(),
+      onTools: () => {
+        lists++;
+        if (lists === 1) throw new Error('no such form of a tool');
+      },
+    });
+    await upstreams.restored;
+    expect(events).toContain('tools.not_restored');
+    void upstreams.start();
+    await upstreams.firstListings;
+    expect(upstreams.statuses()).toMatchObject([{ alias: 'one', state: 'ready' }]);
+    await upstreams.stop();
+  });
+
   test('under the alias of another server before is not taken for that one', async () => {
     const settings = server('one', nodeStdio(notesServer));
     const watched = start(settings, [storedList(server('one', nodeStdio(notesServer, 'other')))]);
@@ -92,8 +116,13 @@ describe('a server that need not be kept connected', () => {
     await watched.upstreams.firstListings;
     expect(starts()).toBe(0);
     expect(watched.status()).toMatchObject({ state: 'stale', stage: 'idle', attempts: 0, connections: 0 });
+    // Nothing is to come that a name of no tool could be waiting for.
+    expect(watched.upstreams.hasListed('one')).toBe(true);
     expect(textOf(await watched.call('note', { text: 'x' }))).toContain('"x"');
     expect(starts()).toBe(1);
+    await watched.upstreams.stop();
+    expect(watched.status().state).toBe('stopped');
+    expect(watched.status()).not.toHaveProperty('stage');
   });
 
   test('is started once to list its tools, closed when idle, and started again by a call', async () => {
@@ -105,5 +134,67 @@ describe('a server that need not be kept connected', () => {
     await Promise.all([watched.call('note', { text: 'x' }), watched.call('note', { text: 'y' })]);
     expect(starts()).toBe(2);
     await until(() => watched.status().connections === 0);
+  });
+
+  test('is closed in spite of its list, which is read again every minute', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const watched = start({ ...settings(), connectionIdleMs: 90_000 }, []);
+      await watched.upstreams.firstListings;
+      await vi.advanceTimersByTimeAsync(60_000);
+      await watched.when(() => watched.lists.length === 2);
+      await vi.advanceTimersByTimeAsync(30_000);
+      expect(watched.status()).toMatchObject({ state: 'stale', stage: 'idle', connections: 0 });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  test('lists its tools anew in a time of use, also where calls have connections of their own', async () => {
+    const ofActors: ServerSettings = { ...settings(), connection: 'actor', connectionIdleMs: 300_000 };
+    const watched = start(ofActors, [storedList(ofActors)]);
+    await watched.upstreams.firstListings;
+    expect(starts()).toBe(0);
+    expect(textOf(await watched.call('note', { text: 'x' }, { caller: someone }))).toContain('"x"');
+    await watched.when(() => watched.lists.length === 2);
+    await until(() => watched.status().state === 'ready');
+    expect(watched.status().connections).toBe(2);
+  });
+});
+
+describe('a server that falls over again and again', () => {
+  test('is not started by each call that comes, however well it does in between', async () => {
+    const watched = start(
+      server('one', nodeStdio(notesServer, join(folder, 'starts')), {
+        backoffMinMs: 60_000,
+        backoffMaxMs: 60_000,
+      }),
+      [],
+    );
+    await watched.upstreams.firstListings;
+    for (let round = 0; round < 12; round++) {
+      await watched.call('note', { text: 'x' });
+      await watched.call('note', { exit: 5 });
+    }
+    expect(starts()).toBe(6);
+    expect(await watched.call('note', { text: 'x' })).toMatchObject({
+      code: 'server_unavailable',
+      sent: false,
+    });
+    expect(watched.status()).toMatchObject({
+      state: 'stale',
+      stage: 'connect',
+      lastExitCode: 5,
+      nextTryAt: expect.any(Number),
+      breaker: 'closed',
+    });
+  });
+});
+
+describe('what a server says on stderr', () => {
+  test('is shown while it has not answered yet', async () => {
+    const watched = start(server('one', nodeStdio(notesServer, '', 'mute')), []);
+    await until(() => watched.status().stderr !== undefined);
+    expect(watched.status()).toMatchObject({ state: 'connecting', stderr: ['waiting for a key'] });
   });
 });

@@ -13,7 +13,7 @@ import type {
   ServerStatus,
   TransportSettings,
 } from '../../src/upstream/settings.ts';
-import { startUpstreams, type Upstreams } from '../../src/upstream/upstreams.ts';
+import { openUpstreams, type Upstreams } from '../../src/upstream/upstreams.ts';
 
 /** A line of the log that a test can look at. */
 export interface Logged {
@@ -139,7 +139,7 @@ export class WatchedUpstreams {
         queueMicrotask(() => this.#check());
       };
     const log: EventLog = { info: note('info'), warn: note('warn'), error: note('error') };
-    this.upstreams = startUpstreams(servers, faulty, stored, {
+    this.upstreams = openUpstreams(servers, faulty, stored, {
       log,
       redact: createRedactor(secrets),
       nowMs: () => Date.now(),
@@ -149,6 +149,7 @@ export class WatchedUpstreams {
         queueMicrotask(() => this.#check());
       },
     });
+    void this.upstreams.start();
   }
 
   call(tool: string, args: Arguments = {}, more: Partial<ToolCall> = {}): Promise<Attempt> {

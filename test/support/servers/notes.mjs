@@ -1,6 +1,6 @@
 // A stdio MCP server without the SDK that keeps state: `note` adds a text to its notes and answers all of them. It
 // writes its start into the file of the first argument; with `forgetful` as second one it lists a tool that it does not
-// know the first time.
+// know the first time, with `mute` it answers nothing but says so on stderr. A call with `exit` ends it.
 import { appendFileSync } from 'node:fs';
 
 const notes = [];
@@ -24,6 +24,7 @@ const methods = {
   },
   'tools/call': ({ id, params }) => {
     if (params.arguments.silent) return;
+    if (params.arguments.exit) process.exit(params.arguments.exit);
     if (params.name !== 'note') {
       send({ id, error: { code: -32602, message: `Unknown tool: ${params.name}` } });
       return;
@@ -33,6 +34,10 @@ const methods = {
   },
   ping: ({ id }) => send({ id, result: {} }),
 };
+
+if (process.argv[3] === 'mute') {
+  methods.initialize = () => console.error('waiting for a key');
+}
 
 let rest = '';
 process.stdin.setEncoding('utf8').on('data', (chunk) => {

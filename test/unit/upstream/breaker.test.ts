@@ -13,8 +13,7 @@ function newBreaker(): Breaker {
 function fail(breaker: Breaker, times: number): void {
   for (let time = 0; time < times; time++) {
     nowMs += 1;
-    breaker.admit();
-    breaker.failed(nowMs);
+    breaker.failed(breaker.admit(), nowMs);
   }
 }
 
@@ -41,7 +40,7 @@ describe('a breaker', () => {
     const startedMs = nowMs;
     nowMs += 10;
     breaker.succeeded();
-    for (let time = 0; time < 20; time++) breaker.failed(startedMs);
+    for (let time = 0; time < 20; time++) breaker.failed('pass', startedMs);
     expect(breaker.state).toBe('closed');
   });
 
@@ -63,7 +62,7 @@ describe('a breaker', () => {
     for (let probe = 0; probe < 8; probe++) {
       nowMs += breaker.waitMs;
       expect(breaker.admit()).toBe('probe');
-      breaker.failed(nowMs);
+      breaker.failed('probe', nowMs);
       pauses.push(breaker.waitMs);
     }
     expect(pauses).toEqual([500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000, 15_000]);
@@ -73,8 +72,31 @@ describe('a breaker', () => {
     const breaker = newBreaker();
     fail(breaker, 5);
     const { waitMs } = breaker;
-    for (let call = 0; call < 20; call++) breaker.failed(nowMs);
+    for (let call = 0; call < 20; call++) breaker.failed('pass', nowMs);
     expect(breaker.waitMs).toBe(waitMs);
+  });
+
+  test('a call from before it opened does not stand for the probe that is under way', () => {
+    const breaker = newBreaker();
+    const startedMs = nowMs;
+    fail(breaker, 5);
+    nowMs += 500;
+    expect(breaker.admit()).toBe('probe');
+    breaker.failed('pass', startedMs);
+    expect([breaker.state, breaker.admit()]).toEqual(['half_open', 'refused']);
+    nowMs += 1;
+    breaker.failed('probe', nowMs);
+    expect(breaker.waitMs).toBe(1_000);
+  });
+
+  test('tells a time to wait also while it probes, and a probe that lasts does not keep it shut', () => {
+    const breaker = newBreaker();
+    fail(breaker, 5);
+    nowMs += 500;
+    expect(breaker.admit()).toBe('probe');
+    expect([breaker.admit(), breaker.waitMs]).toEqual(['refused', 1_000]);
+    nowMs += 30_000;
+    expect([breaker.isPassable, breaker.waitMs, breaker.admit()]).toEqual([true, 0, 'probe']);
   });
 
   test('a probe that says nothing gives the next call its place', () => {

@@ -48,7 +48,8 @@ let channel: CallChannel;
 let late: { call: GivenUpCall; answer: Answer }[];
 let told: Progress[];
 const within = (timeoutMs: number, totalMs = timeoutMs): Deadline =>
-  new Deadline(() => performance.now(), timeoutMs, totalMs);
+  // Whole milliseconds, as timers count them.
+  new Deadline(() => Date.now(), timeoutMs, totalMs);
 const ask = (timeoutMs = 60_000) => channel.request('tools/list', {}, within(timeoutMs));
 
 function call(deadline: Deadline, more: Partial<ToolCall> = {}) {

@@ -1,6 +1,7 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { connectFailure } from '../../../src/upstream/connect-failure.ts';
+import { NotSentError } from '../../../src/upstream/batch-writer.ts';
+import { connectFailure, listFailure } from '../../../src/upstream/connect-failure.ts';
 import { CredentialsRefused } from '../../../src/upstream/credentials.ts';
 import { HttpFault } from '../../../src/upstream/fault.ts';
 
@@ -41,6 +42,13 @@ describe('which answers to initialize are those of a server of the later era', (
     });
   });
 
+  test('no end of the process right after its answer, before it was told that the handshake is over', () => {
+    expect(connectFailure(new NotSentError('the server has closed its output'), facts)).toEqual({
+      stage: 'initialize',
+      reason: 'its process ended before it had answered initialize',
+    });
+  });
+
   test('nothing that is said to server/discover', () => {
     const modern = { ...facts, opening: 'server/discover' } as const;
     expect(connectFailure(new McpError(-32601, 'no'), modern)).toEqual({
@@ -63,4 +71,11 @@ test('credentials that cannot be got are a stage of their own, with what operato
     reason: 'the issuer refused',
     detail: 'invalid_client',
   });
+});
+
+test('what is kept of a long text is the beginning of it', () => {
+  const { detail = '' } = connectFailure(new McpError(-32000, 'x'.repeat(1_000_000)), facts);
+  expect(detail).toMatch(/^MCP error -32000: x/);
+  expect(detail.length).toBeLessThan(20_000);
+  expect(listFailure(new Error('y'.repeat(1_000_000))).detail?.length).toBeLessThan(20_000);
 });

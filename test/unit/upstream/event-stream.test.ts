@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
@@ -9,7 +11,7 @@ import {
 
 function read(chunks: readonly Buffer[], charsMax = 1_000_000): ServerEvent[] {
   const events: ServerEvent[] = [];
-  const stream = new EventStream(charsMax, (event) => events.push(event));
+  const stream = new EventStream(charsMax, { onEvent: (event) => void events.push(event) });
   for (const chunk of chunks) stream.push(chunk);
   return events;
 }
@@ -27,6 +29,16 @@ test('an event with an id alone counts, one with nothing does not', () => {
     { ...nothing, id: 'a', data: '' },
     { ...nothing, id: '', data: '' },
   ]);
+});
+
+test('lines that carry nothing are told one by one', () => {
+  const told: string[] = [];
+  const stream = new EventStream(1_000, {
+    onEvent: ({ data }) => void told.push(data),
+    onNothing: () => void told.push('nothing'),
+  });
+  stream.push(Buffer.from(': a comment\ndata: one\n\n\nevent: none\n\n'));
+  expect(told).toEqual(['nothing', 'one', 'nothing', 'nothing']);
 });
 
 test('the same events come out however the bytes are cut, and whichever line ends are used', () => {
@@ -75,11 +87,10 @@ test('an event over the bound is dropped where that is told, however the bytes a
       const bytes = Buffer.from(text.replaceAll('\n', end));
       const events: string[] = [];
       const dropped: OversizeEvent[] = [];
-      const stream = new EventStream(
-        1_200,
-        ({ data }) => events.push(data),
-        (event) => dropped.push(event),
-      );
+      const stream = new EventStream(1_200, {
+        onEvent: ({ data }) => void events.push(data),
+        onOversize: (event) => void dropped.push(event),
+      });
       for (let at = 0; at < bytes.length; at += size) stream.push(bytes.subarray(at, at + size));
       expect(events).toEqual(['a', 'b']);
       expect(dropped.map(({ head, tail }) => [head.slice(0, 24), tail.slice(-4)])).toEqual([
@@ -88,4 +99,20 @@ test('an event over the bound is dropped where that is told, however the bytes a
       ]);
     }),
   );
+});
+
+test('an unfinished event takes the room of its data, whatever stood beside that', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const heapBytes = (): number => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const stream = new EventStream(1_000_000, { onEvent: () => {} });
+  const piece = Buffer.from(`:${'x'.repeat(60_000)}\ndata: no more than this\n`);
+  const before = heapBytes();
+  for (let n = 0; n < 1_000; n++) stream.push(piece);
+  expect(heapBytes() - before).toBeLessThan(20_000_000);
+  // Alive until here.
+  stream.push(Buffer.from('\n'));
 });

@@ -12,6 +12,7 @@ import {
   resendAfter,
 } from '../../../src/upstream/fault.ts';
 
+const noSilence = { isServerSilent: false, isOldest: true };
 const facts: CallFacts = {
   alias: 'docs',
   redact: (text) => text.replaceAll('T3', '[redacted]'),
@@ -46,7 +47,7 @@ test('the words of a server are redacted, cut and kept on one line', () => {
 
 test('the end of the connection and the end of the time are told apart', () => {
   expect(classifyFault(new ConnectionEnded(), facts)).toMatchObject({ code: 'connection_lost', sent: true });
-  expect(classifyFault(new CallTimeout({ ms: 60_000, kind: 'answer' }), facts)).toMatchObject({
+  expect(classifyFault(new CallTimeout({ ms: 60_000, kind: 'answer' }, noSilence), facts)).toMatchObject({
     code: 'timeout',
     sent: true,
     message: expect.stringContaining('60000 ms'),
@@ -96,7 +97,7 @@ test.each([
   ['silence', 'neither answered nor told of progress for 500 ms'],
   ['total', 'did not answer within 500 ms, the longest that a call of this tool may take'],
 ] as const)('a time-out names the limit that it met (%s)', (kind, words) => {
-  const { message } = classifyFault(new CallTimeout({ ms: 500, kind }), facts);
+  const { message } = classifyFault(new CallTimeout({ ms: 500, kind }, noSilence), facts);
   expect(message).toContain(words);
   expect(message).toContain('check its effect before you call it again');
 });
@@ -136,7 +137,7 @@ describe('whether a call may be sent once more', () => {
     ['unreachable', http('unreachable'), 'never'],
     ['oversize', http('oversize'), 'never'],
     ['oversize over stdio', mark('oversize'), 'never'],
-    ['out of time', new CallTimeout({ ms: 1, kind: 'answer' }), 'never'],
+    ['out of time', new CallTimeout({ ms: 1, kind: 'answer' }, noSilence), 'never'],
     ['cancelled', new CallCancelled(AbortSignal.abort('x')), 'never'],
     ['a JSON-RPC error', new McpError(-32603, 'no'), 'never'],
     ['a wish for input', new McpError(-32042, 'open this'), 'never'],

@@ -102,6 +102,25 @@ describe('a pool of connections', () => {
     expect(made[1]?.after).toBeDefined();
   });
 
+  test('counts what is still closing: the next connection waits for its place', async () => {
+    const pool = newPool({ connectionsMax: 2 });
+    pool.take('a', someone);
+    const ended = pool.end('a', 'its run was ended');
+    pool.take('b', someone);
+    expect(made[1]?.after).toBeUndefined();
+    pool.take('c', someone);
+    let isOver = false;
+    void made[2]?.after?.then(() => {
+      isOver = true;
+    });
+    await Promise.resolve();
+    expect([made[2]?.after, isOver]).toEqual([expect.any(Promise), false]);
+    made[0]?.finish();
+    await ended;
+    await made[2]?.after;
+    expect(isOver).toBe(true);
+  });
+
   test('knows the newest token of whoever uses a connection', () => {
     const pool = newPool();
     pool.take('a', { ...someone, requestId: 'first' });
