@@ -17,6 +17,12 @@ export const echoServer = ({ tools = 1 } = {}) => ({
   env: { TOOLS: String(tools - 1) },
 });
 
+/** How to start the small server without the SDK, in one of its moods. */
+export const rawServer = (...mood) => ({
+  command: process.execPath,
+  args: [fileURLToPath(new URL('servers/raw.mjs', import.meta.url)), ...mood],
+});
+
 export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -1,14 +1,18 @@
 // Measures callgate beside a direct SDK call and mcp-hub, on loopback only. Options:
-//   --only=calls,start,tools,token,slow-disk,postgres,records   --rounds=7   --seconds=0.5   --conc=1,16,64,256   --write=docs/performance.md
+//   --only=calls,start,tools,token,servers,bulkhead,stdio,http,slow-disk,postgres,records   --rounds=7   --seconds=0.5   --conc=1,16,64,256   --write=docs/performance.md
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { measureBulkhead } from './parts/bulkhead.mjs';
 import { measureCalls } from './parts/calls.mjs';
+import { measureHttp } from './parts/http.mjs';
 import { measurePostgres } from './parts/postgres.mjs';
 import { measureRecords } from './parts/records.mjs';
+import { measureServers } from './parts/servers.mjs';
 import { measureSlowDisk } from './parts/slow-disk.mjs';
 import { measureStart } from './parts/start.mjs';
+import { measureStdio } from './parts/stdio.mjs';
 import { measureToken } from './parts/token.mjs';
 import { measureTools } from './parts/tools.mjs';
 import { report, writeInto } from './report.mjs';
@@ -18,6 +22,10 @@ const parts = {
   start: measureStart,
   tools: measureTools,
   token: measureToken,
+  servers: measureServers,
+  bulkhead: measureBulkhead,
+  stdio: measureStdio,
+  http: measureHttp,
   'slow-disk': measureSlowDisk,
   postgres: measurePostgres,
   records: measureRecords,

@@ -26,10 +26,14 @@ function nextCall(alias) {
 }
 
 /**
- * Starts callgate with one echo server for each alias of `classes`, its tool classed as told. `load` calls the first of
- * them, `loadOf` the one it is given. The ledger is a new SQLite file, unless `ledger` names another one.
+ * Starts callgate with one echo server for each alias of `classes`, its tool classed as told; `servers` says how to start
+ * those that are others, `settings` what is particular about them. `load` calls the first of all, `loadOf` the one it is
+ * given, `loadOver` several in turn. The ledger is a new SQLite file, unless `ledger` names another one.
  */
-export async function startCallgate(folder, { tools, classes = { echo: 'read' }, ledger, env } = {}) {
+export async function startCallgate(
+  folder,
+  { tools, classes = { echo: 'read' }, servers = {}, settings = {}, ledger, env } = {},
+) {
   const issuer = await startIssuer();
   const [port, metricsPort] = [await freePort(), await freePort()];
   const config = path.join(folder, `callgate-${port}.json`);
@@ -38,14 +42,14 @@ export async function startCallgate(folder, { tools, classes = { echo: 'read' },
   await writeFile(
     config,
     JSON.stringify({
-      mcpServers: perAlias(() => echoServer({ tools })),
+      mcpServers: perAlias((alias) => servers[alias] ?? echoServer({ tools })),
       callgate: {
         listen: { host: '127.0.0.1', port, metrics: `127.0.0.1:${metricsPort}` },
         ledger: { url: ledger ?? sqliteUrl(path.join(folder, `ledger-${port}.db`)) },
         auth: { issuers: [issuer.settings] },
         // 256 callers on one server: they must all fit, as they do in the other subjects, which have no such limit.
         defaults: { concurrencyMax: 256 },
-        servers: perAlias((alias) => ({ tools: { echo: { class: classes[alias] } } })),
+        servers: perAlias((alias) => ({ ...settings[alias], tools: { echo: { class: classes[alias] } } })),
       },
     }),
   );
@@ -53,13 +57,19 @@ export async function startCallgate(folder, { tools, classes = { echo: 'read' },
     authorization: `Bearer ${await issuer.token(aliases.map((alias) => `tools:${alias}:*`).join(' '))}`,
     'content-type': 'application/json',
   };
-  const callsTo = (alias) => ({
+  let turn = 0;
+  const callsTo = (...called) => ({
     port,
     method: 'POST',
     path: '/v1/calls',
     headers,
-    next: () => nextCall(alias),
+    next: () => nextCall(called[turn++ % called.length]),
   });
+  const post = async (alias) => {
+    const { body, expected } = nextCall(alias);
+    const response = await fetch(`http://127.0.0.1:${port}/v1/calls`, { method: 'POST', headers, body });
+    return (await response.text()).includes(expected);
+  };
   const program = await startProgram({
     folder,
     name: `callgate-${port}`,
@@ -76,6 +86,9 @@ export async function startCallgate(folder, { tools, classes = { echo: 'read' },
     metrics: () => fetchText(metricsPort, '/metrics'),
     load: (shape) => loadHttp(callsTo(aliases[0]), shape),
     loadOf: (alias, shape) => loadHttp(callsTo(alias), shape),
+    loadOver: (called, shape) => loadHttp(callsTo(...called), shape),
+    /** Makes one call, and tells whether it was answered as it should be. */
+    post,
     stop: async () => {
       await program.stop();
       issuer.stop();

@@ -7,6 +7,7 @@ import { openDatabase } from './database.ts';
 import { runKillLoop } from './kill-loop.ts';
 import { runReplicas } from './replicas-loop.ts';
 import { runSoak } from './soak-loop.ts';
+import { runTorment } from './torment-loop.ts';
 
 const exitClean = 0;
 const exitViolated = 1;
@@ -30,10 +31,13 @@ export function chaos(args: readonly string[]): Promise<number> {
       rounds: { type: 'string', default: '1000' },
       calls: { type: 'string', default: '10000' },
       replicas: { type: 'boolean', default: false },
+      servers: { type: 'boolean', default: false },
+      minutes: { type: 'string', default: '10' },
       seed: { type: 'string' },
     },
   });
   const seed = readSeed(values.seed);
+  if (values.servers) return torment(seed, Number(values.minutes));
   return inFolder((folder) =>
     values.replicas
       ? replicas(folder, seed, Number(values.calls))
@@ -71,6 +75,26 @@ async function replicas(folder: string, seed: number, calls: number): Promise<Re
   await database.close();
   print(`faults: ${JSON.stringify(report.faults)}`);
   return report;
+}
+
+/** Torments some servers and looks whether the others notice. */
+async function torment(seed: number, minutes: number): Promise<number> {
+  print(`chaos: servers tormented for ${minutes} minutes, seed ${seed}`);
+  const folder = mkdtempSync(join(tmpdir(), 'callgate-torment-'));
+  const report = await runTorment({
+    folder,
+    seed,
+    durationMs: minutes * 60_000,
+    onBeat: ({ beats, torments }) => print(`${beats} calls to healthy servers, ${torments} torments`),
+  });
+  rmSync(folder, { recursive: true });
+  const { beats, beatMs, answers, torments, starts, returnedMs, violations } = report;
+  print(`${beats} calls to healthy servers, ms: ${beatMs.p50} p50, ${beatMs.p99} p99, ${beatMs.max} at most`);
+  print(`tormented servers: ${starts} processes, all back ${returnedMs} ms after the end of the torment`);
+  for (const [what, count] of Object.entries({ ...torments, ...answers })) print(`  ${count} x ${what}`);
+  list('violations', violations);
+  print(violations.length === 0 ? 'verdict: no healthy server noticed' : 'verdict: VIOLATED');
+  return violations.length === 0 ? exitClean : exitViolated;
 }
 
 /** `npm run soak`: looks for what grows under a steady load; the number is the exit code. */

@@ -1,4 +1,4 @@
-// npm run chaos -- [--rounds N] [--seed N] [--replicas] [--calls N]
+// npm run chaos -- [--rounds N] [--seed N] [--replicas] [--calls N] [--servers] [--minutes N]
 import { fileURLToPath } from 'node:url';
 import { runnerImport } from 'vite';
 

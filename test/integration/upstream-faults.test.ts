@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { attemptFailed } from '../../src/dispatch/outcomes.ts';
 import type { Attempt } from '../../src/dispatch/ports.ts';
 import type { ServerSettings, TransportSettings } from '../../src/upstream/settings.ts';
@@ -140,6 +140,8 @@ describe('over HTTP', () => {
     ['no_content', 'HTTP 204', 'protocol_error'],
     ['broken_json', 'the body is not JSON', 'protocol_error'],
     ['broken_json_stream', 'an event is not JSON', 'protocol_error'],
+    ['not_rpc', 'the body is not JSON-RPC', 'protocol_error'],
+    ['not_rpc_stream', 'the stream holds no JSON-RPC', 'connection_lost'],
     ['null_result', 'the result is null', 'protocol_error'],
     ['null_result_stream', 'the result in a stream is null', 'protocol_error'],
   ])('%s (%s) is unknown at once, and sent once', async (tool, _row, code) => {
@@ -163,6 +165,11 @@ describe('over HTTP', () => {
     expect(peer.counts['tool:status']).toBe(1);
   });
 
+  test('HTTP 500 with a body that never ends is unknown too', async () => {
+    await fresh();
+    expect(verdict(await watched.call('status_open', {}, { timeoutMs }))).toEqual(unknown('protocol_error'));
+  });
+
   test('Retry-After is told, and changes nothing else', async () => {
     await fresh();
     const headers = { 'retry-after': '7' };
@@ -171,6 +178,37 @@ describe('over HTTP', () => {
     expect(verdict(limited)).toEqual({ ...notSent(1), details });
     const overloaded = await watched.call('status', { status: 503, headers });
     expect(verdict(overloaded)).toEqual({ ...unknown('protocol_error'), details });
+  });
+
+  test.each([401, 403, 404, 405, 429, 500, 503])(
+    'HTTP %i to who asks for the rest of an answer is unknown: the call was sent',
+    async (status) => {
+      await fresh();
+      const attempt = await watched.call('resumable_refused', { status }, { timeoutMs });
+      expect(verdict(attempt)).toEqual(unknown('connection_lost'));
+      expect(peer.counts).toMatchObject({ 'tool:resumable_refused': 1, 'GET rest': 1 });
+    },
+  );
+
+  test('a server that is gone when the rest of an answer is asked for leaves it unknown', async () => {
+    await fresh({ backoffMinMs: 60_000, backoffMaxMs: 60_000 });
+    const attempt = await watched.call('resumable_dies', {}, { timeoutMs });
+    expect(verdict(attempt)).toEqual(unknown('connection_lost'));
+  });
+
+  test('an error on a stream that could be resumed is the answer, and nothing is asked for', async () => {
+    await fresh();
+    const attempt = await watched.call('resumable_error', {}, { timeoutMs });
+    expect(verdict(attempt)).toEqual(answeredWithError(-32603, true));
+    expect(peer.counts['GET rest']).toBeUndefined();
+  });
+
+  test('a redirect to another origin is not followed', async () => {
+    const other = await startPeer();
+    await fresh();
+    const args = { status: 307, headers: { location: other.url } };
+    expect(verdict(await watched.call('status', args, { timeoutMs }))).toEqual(notSent(1));
+    expect(other.counts).toEqual({});
   });
 
   test.each(['never', 'never_stream'])('no answer in time (%s) is unknown', async (tool) => {
@@ -198,6 +236,8 @@ describe('over stdio', () => {
     await watched.upstreams.firstListings;
   });
   afterAll(() => watched.upstreams.stop());
+  // An answer shows that the server is well: a row of faults would keep calls from it.
+  beforeEach(() => watched.call('echo', { text: 'well' }));
 
   test.each([
     ['exit', 'the child ends during the call', 'connection_lost'],

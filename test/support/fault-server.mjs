@@ -22,6 +22,8 @@ const noise = () => process.stdout.write('server ready\n\n\u001b[31mred\u001b[0m
 /** Takes the answers of the client to requests of this server. */
 let onAnswer = () => {};
 
+/** The calls that wait for each other in the tool `gather`. */
+const gathered = [];
 /** How often each tool was called. */
 const counts = {};
 /** The calls that came, and the requests that were cancelled, for the tool `seen`. */
@@ -51,6 +53,13 @@ const tools = {
   counts: (id) => reply(id, text(JSON.stringify(counts))),
   wait: (id, args) => setTimeout(() => reply(id, text('waited')), args.ms ?? 600),
   never: () => {},
+  /** Answers nobody until so many calls have come. */
+  gather: (id, args) => {
+    gathered.push(id);
+    if (gathered.length === args.count)
+      for (const each of gathered.splice(0)) reply(each, text('all are here'));
+  },
+  length: (id, args) => reply(id, text(String(args.text.length))),
   seen: (id) => reply(id, text(JSON.stringify(seen))),
   work,
   late_error: (id, args) => setTimeout(refuse, args.ms, id, -32603, 'too late and wrong'),
@@ -124,6 +133,8 @@ const tools = {
     raw(`{"jsonrpc":"2.0","id":${id},"result":{"content":[],"structuredContent":{"n":9007199254740993}}}`),
   tool_error: (id) => reply(id, { ...text('it went wrong'), isError: true }),
   rpc_error: (id, args) => refuse(id, args.code ?? -32603, args.message ?? 'internal', args.data),
+
+  no_content: (id) => reply(id, {}),
 
   // Answers that are not JSON-RPC.
   null_result: (id) => message({ jsonrpc: '2.0', id, result: null }),
@@ -263,11 +274,14 @@ for (const word of process.argv.slice(2)) {
   mode(value);
 }
 
-let rest = '';
+// A long line is put together once, not with each of its pieces.
+let pieces = [];
 process.stdin.setEncoding('utf8');
 process.stdin.on('data', (chunk) => {
-  const lines = (rest + chunk).split('\n');
-  rest = lines.pop();
+  pieces.push(chunk);
+  if (!chunk.includes('\n')) return;
+  const lines = pieces.join('').split('\n');
+  pieces = [lines.pop()];
   for (const line of lines) {
     const { id, method, params = {} } = JSON.parse(line);
     if (id !== undefined && method === undefined) onAnswer({ id });
