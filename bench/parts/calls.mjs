@@ -21,8 +21,8 @@ const goalsOf = {
           atMost(
             'CPU per read at 64 in flight, times the direct call',
             versusDirect('cpuUsPerCall'),
-            4.7,
             3.5,
+            2.6,
           ),
           atMost('p99 of a read at 64 in flight, times the direct call', versusDirect('p99Ms'), 1.8),
         ]
@@ -33,7 +33,7 @@ const goalsOf = {
   ],
   write: (inFlight, { versusDirect, versusHub }) => [
     ...(inFlight === 64
-      ? [atMost('CPU per write at 64 in flight, times the direct call', versusDirect('cpuUsPerCall'), 6, 4.5)]
+      ? [atMost('CPU per write at 64 in flight, times the direct call', versusDirect('cpuUsPerCall'), 5, 4)]
       : []),
     ...(inFlight >= 64
       ? [atLeast(`writes/s at ${inFlight} in flight, times mcp-hub`, versusHub('callsPerS'), 1.8, 2.3)]
