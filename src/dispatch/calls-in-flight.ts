@@ -1,4 +1,5 @@
 import { Cancellation, type CancelSignal } from '../core/cancellation.ts';
+import { TransientMap } from '../core/transient-map.ts';
 import type { Progress, SettledCall } from './ports.ts';
 import type { CallEnd, CallRecord, Claim, RecordedCall, RecordedTool, RecordStatus } from './record.ts';
 
@@ -227,8 +228,8 @@ export class CallInFlight {
 
 /** The calls that this process has taken and not yet settled, by their key and by their id. */
 export class CallsInFlight {
-  readonly #byKey = new Map<string, CallInFlight>();
-  readonly #byId = new Map<string, CallInFlight>();
+  readonly #byKey = new TransientMap<string, CallInFlight>();
+  readonly #byId = new TransientMap<string, CallInFlight>();
   #cancelled: CancelReason | undefined;
   #onIdle: (() => void) | undefined;
 
