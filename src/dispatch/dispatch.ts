@@ -3,6 +3,7 @@ import type { FunctionCall } from '../core/call.ts';
 import { capResult } from '../core/cap.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
+import { onceFor } from '../core/once-for.ts';
 import { type Outcome, succeeded } from '../core/outcome.ts';
 import { numericCopy } from '../tools/arguments.ts';
 import type { Binding } from '../tools/registry.ts';
@@ -274,12 +275,14 @@ const toolCall = (
 
 const ignore = (): void => {};
 
-const recordedTool = ({ tool, target, policy }: Binding): RecordedTool => ({
-  name: tool,
-  target,
-  isRepeatable: target.class === 'read' || policy.idempotent,
-  render: policy.render,
-});
+const recordedTool = onceFor(
+  ({ tool, target, policy }: Binding): RecordedTool => ({
+    name: tool,
+    target,
+    isRepeatable: target.class === 'read' || policy.idempotent,
+    render: policy.render,
+  }),
+);
 
 function endOf(
   attempt: Attempt,

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { Actor } from '../access/actor.ts';
 import { type FunctionCall, lookupName } from '../core/call.ts';
 import { canonicalJson } from '../core/json.ts';
+import { onceFor } from '../core/once-for.ts';
 import type { Result } from '../core/result.ts';
 import { type ArgumentFault, type ReadArguments, readArguments } from '../tools/arguments.ts';
 import type { Caller } from './ports.ts';
@@ -43,14 +44,7 @@ export function receive(call: FunctionCall, caller: Caller): Receipt {
 const digest = (parts: readonly (string | null)[]): string =>
   hash('sha256', JSON.stringify(parts), 'base64url');
 
-const texts = new WeakMap<Actor, string>();
-
 /** Who an actor is, in one text (AUTH-15). Whatever the token grants is no part of it. */
-export function actorText(actor: Actor): string {
-  let text = texts.get(actor);
-  if (text === undefined) {
-    text = JSON.stringify([actor.issuer, actor.kind, actor.subject, actor.client ?? null]);
-    texts.set(actor, text);
-  }
-  return text;
-}
+export const actorText = onceFor(({ issuer, kind, subject, client }: Actor): string =>
+  JSON.stringify([issuer, kind, subject, client ?? null]),
+);

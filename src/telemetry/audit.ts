@@ -1,7 +1,9 @@
 import type { Actor } from '../access/actor.ts';
+import type { FunctionCall } from '../core/call.ts';
+import { onceFor } from '../core/once-for.ts';
 import type { Outcome } from '../core/outcome.ts';
-import type { AdmittedCall, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
-import type { Claim } from '../dispatch/record.ts';
+import type { AdmittedCall, Caller, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
+import type { Claim, RecordedTool } from '../dispatch/record.ts';
 import type { Binding } from '../tools/registry.ts';
 import type { LineSink } from './line-sink.ts';
 
@@ -36,54 +38,26 @@ export interface AuditTrail {
  */
 export function createAuditTrail(sink: LineSink): AuditTrail {
   return {
-    // The two lines that nearly every call has are written out flat: spreads would cost them more than all else here.
-    // Of a write that was under way when the process died, this line is the trace outside of the ledger.
+    // The two lines that nearly every call has are put together by hand: as objects that `JSON.stringify` walks through
+    // they would take twice as long. Of a write that was under way when the process died, the first one is the trace
+    // outside of the ledger.
     admitted: ({ claim: { call, attempt }, caller, argumentsHash }) =>
       sink.writeSoon(
-        lineOf(
-          {
-            level: 'info',
-            time: isoTime(Date.now()),
-            event: 'call.admitted',
-            request_id: caller.requestId,
-            run: caller.run,
-            turn: caller.turn,
-            id: call.id,
-            call_id: call.callId,
-            name: call.name,
-            attempt,
-            server: call.tool?.target.alias,
-            tool: call.tool?.name,
-            class: call.tool?.target.class,
-            arguments_sha256: argumentsHash,
-          },
-          membersOfActor(caller.actor),
-        ),
+        `${opening('call.admitted', call.id, call, caller)},"attempt":${attempt}` +
+          `${call.tool === undefined ? '' : `,${membersOfTool(call.tool)}`},` +
+          `"arguments_sha256":"${argumentsHash}",${membersOfActor(caller.actor)}}\n`,
       ),
 
     finished: ({ settled, caller, binding, upstreamMs, argumentsHash, mended }) => {
       const { id, call, outcome, durationMs } = settled;
       const code = outcome.error?.code;
-      const own = {
-        level: 'info',
-        time: isoTime(Date.now()),
-        event: 'call.finished',
-        request_id: caller.requestId,
-        run: caller.run,
-        turn: caller.turn,
-        id,
-        call_id: call.callId,
-        name: call.name,
-        decision: denials.has(code) ? 'deny' : 'allow',
-        status: outcome.status,
-        code,
-        arguments_sha256: argumentsHash,
-        mended,
-        duration_ms: rounded(durationMs),
-        upstream_ms: rounded(upstreamMs),
-      };
-      const actor = membersOfActor(caller.actor);
-      sink.write(lineOf(own, binding === undefined ? actor : `${membersOfBinding(binding)},${actor}`));
+      sink.write(
+        `${opening('call.finished', id, call, caller)},"decision":"${denials.has(code) ? 'deny' : 'allow'}",` +
+          `"status":"${outcome.status}"${member('code', code)},` +
+          `"arguments_sha256":"${argumentsHash}"${member('mended', mended)},` +
+          `"duration_ms":${rounded(durationMs)},"upstream_ms":${rounded(upstreamMs)},` +
+          `${binding === undefined ? '' : `${membersOfBinding(binding)},`}${membersOfActor(caller.actor)}}\n`,
+      );
     },
 
     replayed: ({ settled: { id, call, outcome }, caller }) => {
@@ -132,6 +106,22 @@ type Fields = Readonly<Record<string, string | number | undefined>>;
 
 const start = (event: string) => ({ level: 'info', time: isoTime(Date.now()), event });
 
+/** The beginning of a line that is put together by hand. */
+const opening = (
+  event: string,
+  id: string,
+  { callId, name }: Pick<FunctionCall, 'callId' | 'name'>,
+  { requestId, run, turn }: Caller,
+): string =>
+  `{"level":"info","time":"${isoTime(Date.now())}","event":"${event}"${member('request_id', requestId)}` +
+  `${member('run', run)}${member('turn', turn)}${member('id', id)}${member('call_id', callId)}${member('name', name)}`;
+
+/** A further member of a line; most texts from outside are ids and names, in which nothing is to be escaped. */
+const member = (name: string, value: string | undefined): string =>
+  value === undefined ? '' : `,"${name}":${plain.test(value) ? `"${value}"` : JSON.stringify(value)}`;
+
+const plain = /^[\w.:~-]*$/;
+
 /** A line of these fields, and of others that have been written before. */
 const lineOf = (fields: Fields, written = ''): string =>
   `{${members(fields)}${written === '' ? '' : `,${written}`}}\n`;
@@ -146,17 +136,9 @@ const membersOfBinding = onceFor(({ alias, tool, target }: Binding) =>
   members({ server: alias, tool, class: target.class }),
 );
 
-function onceFor<Key extends object>(make: (key: Key) => string): (key: Key) => string {
-  const made = new WeakMap<Key, string>();
-  return (key) => {
-    let text = made.get(key);
-    if (text === undefined) {
-      text = make(key);
-      made.set(key, text);
-    }
-    return text;
-  };
-}
+const membersOfTool = onceFor(({ name, target }: RecordedTool) =>
+  members({ server: target.alias, tool: name, class: target.class }),
+);
 
 let lastMs = 0;
 let lastTime = '';
