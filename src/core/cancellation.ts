@@ -6,6 +6,8 @@ export interface CancelSignal {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
+const nobody: readonly (() => void)[] = [];
+
 /**
  * Controller and signal of one call in one. The platform's pair costs a call on Node 20 more than all of its checks,
  * and nothing of what it can do beyond this is needed.
@@ -13,7 +15,7 @@ export interface CancelSignal {
 export class Cancellation implements CancelSignal {
   #aborted = false;
   #reason: string | undefined;
-  #listeners: (() => void)[] = [];
+  #listeners: readonly (() => void)[] = nobody;
 
   get aborted(): boolean {
     return this.#aborted;
@@ -24,7 +26,7 @@ export class Cancellation implements CancelSignal {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners.push(listener);
+    this.#listeners = [...this.#listeners, listener];
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {

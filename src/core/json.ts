@@ -16,6 +16,11 @@ export const isObject = (value: unknown): value is Readonly<Record<string, unkno
 export const isJsonObject = (value: unknown): value is JsonObject =>
   isObject(value) && !(value instanceof ExactNumber);
 
+/** A text as JSON; most that are written this way are ids and names, in which nothing is to be escaped. */
+export const jsonText = (text: string): string => (plain.test(text) ? `"${text}"` : JSON.stringify(text));
+
+const plain = /^[\w.:~-]*$/;
+
 /** One step of a JSON Pointer (RFC 6901) down to a member. */
 export const pointerStep = (name: string): string =>
   `/${/[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name}`;

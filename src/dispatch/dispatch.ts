@@ -8,7 +8,7 @@ import { type Outcome, succeeded } from '../core/outcome.ts';
 import { numericCopy } from '../tools/arguments.ts';
 import type { Binding } from '../tools/registry.ts';
 import type { CallInFlight } from './calls-in-flight.ts';
-import { join, pendingCall, refused, takePlace } from './join.ts';
+import { join, Place, refused, takePlace } from './join.ts';
 import {
   afterUnknown,
   attemptFailed,
@@ -79,9 +79,9 @@ function dispatchReceived(receipt: Receipt, caller: Caller, ports: DispatchPorts
     return join(running, recorded, receipt, caller, ports, anew);
   }
   const flight = ports.inFlight.open(recorded);
-  const place = takePlace(flight);
+  const leave = takePlace(flight);
   flight.settled = runToEnd(flight, receipt, caller, ports);
-  return pendingCall(call, flight, flight.settled, place);
+  return new Place(call, flight, flight.settled, leave);
 }
 
 async function runToEnd(
@@ -129,21 +129,42 @@ async function runToEnd(
   }
 }
 
-async function run(
+function run(
+  flight: CallInFlight,
+  receipt: Receipt,
+  caller: Caller,
+  ports: DispatchPorts,
+): Ended | Promise<Ended> {
+  const recalled = recall(flight, ports);
+  return recalled === undefined
+    ? runUnknown(flight, receipt, caller, ports)
+    : runRecalled(recalled, flight, receipt, caller, ports);
+}
+
+async function runRecalled(
+  recalled: CallRecord | Promise<CallRecord | undefined>,
   flight: CallInFlight,
   receipt: Receipt,
   caller: Caller,
   ports: DispatchPorts,
 ): Promise<Ended> {
-  const recalled = recall(flight, ports);
-  const known = recalled instanceof Promise ? await recalled : recalled;
+  const known = await recalled;
   if (known !== undefined) {
     const answer = await answerKnown(known, flight, receipt, caller, ports);
     if (answer !== undefined) return repeated(answer);
     // Where it was waited for, the record that it came to has been taken over already.
     if (flight.before === undefined) flight.takeOver(known);
   }
+  return runUnknown(flight, receipt, caller, ports);
+}
 
+/** Runs a call for which there is no record, or one that leaves it to be run. */
+function runUnknown(
+  flight: CallInFlight,
+  receipt: Receipt,
+  caller: Caller,
+  ports: DispatchPorts,
+): Ended | Promise<Ended> {
   const binding = ports.registry().find(receipt.name);
   if (binding === undefined) return rejected(unknownTool(receipt.call, caller, ports), flight, ports);
   flight.bind(recordedTool(binding));
@@ -200,12 +221,11 @@ async function write(
   const { taken, status } = taking;
   ports.observer.callAdmitted({ claim: taken, caller, argumentsHash: receipt.argumentsHash });
 
-  const attempt = await ports.upstream.callTool({
-    ...toolCall(flight, binding, value, caller),
-    beforeSend: status === 'started' ? undefined : () => start(taken, flight, ports),
-    // The requests of the attempt have been counted with its first end.
-    onLateAnswer: (late) => settleLate(taken, { ...endOf(late, binding, flight, ports), attempts: 0 }, ports),
-  });
+  const beforeSend = status === 'started' ? undefined : () => start(taken, flight, ports);
+  // The requests of the attempt have been counted with its first end.
+  const onLateAnswer = (late: Attempt): void =>
+    settleLate(taken, { ...endOf(late, binding, flight, ports), attempts: 0 }, ports);
+  const attempt = await ports.upstream.callTool(toolCall(flight, binding, value, caller, beforeSend, onLateAnswer));
   const end = endOf(attempt, binding, flight, ports);
   // What was not sent has nothing to lose: without its end in the ledger, the next sweep says the same of it.
   const patienceMs = end.outcome.status === 'not_sent' ? 0 : binding.policy.timeoutMs;
@@ -258,6 +278,8 @@ const toolCall = (
   { alias, tool, policy, inputSchema }: Binding,
   value: JsonObject,
   caller: Caller,
+  beforeSend?: ToolCall['beforeSend'],
+  onLateAnswer: ToolCall['onLateAnswer'] = ignore,
 ): ToolCall => ({
   alias,
   tool,
@@ -269,8 +291,9 @@ const toolCall = (
   timeoutTotalMs: policy.timeoutTotalMs,
   mayRepeat: policy.retry === 'safe' && call.tool?.isRepeatable === true,
   signal,
+  beforeSend,
   onProgress: tell,
-  onLateAnswer: ignore,
+  onLateAnswer,
 });
 
 const ignore = (): void => {};

@@ -2,9 +2,9 @@ import type { FunctionCall } from '../core/call.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { CallInFlight, callerLeft } from './calls-in-flight.ts';
 import { callIdReused } from './outcomes.ts';
-import type { Caller, DispatchPorts, PendingCall, SettledCall } from './ports.ts';
+import type { Caller, DispatchPorts, PendingCall, Progress, SettledCall } from './ports.ts';
 import type { Receipt } from './receipt.ts';
-import type { RecordedCall } from './record.ts';
+import type { CallRecord, RecordedCall } from './record.ts';
 import { withheldFrom } from './repeat.ts';
 
 /** One more who waits for a call; gives back how to leave. */
@@ -18,25 +18,38 @@ export function takePlace(flight: CallInFlight): () => void {
 }
 
 /** The handle of somebody who waits for a run of a call. */
-export const pendingCall = (
-  call: FunctionCall,
-  flight: CallInFlight,
-  settled: Promise<SettledCall>,
-  leave: () => void,
-): PendingCall => ({
-  call,
-  settled,
-  snapshot: () => flight.snapshot(),
-  isRecorded: () => !flight.isUnrecorded,
-  keep: async () => {
-    const record = await flight.keep();
+export class Place implements PendingCall {
+  readonly call: FunctionCall;
+  readonly settled: Promise<SettledCall>;
+  readonly leave: () => void;
+  readonly #flight: CallInFlight;
+
+  constructor(call: FunctionCall, flight: CallInFlight, settled: Promise<SettledCall>, leave: () => void) {
+    this.call = call;
+    this.settled = settled;
+    this.leave = leave;
+    this.#flight = flight;
+  }
+
+  snapshot(): CallRecord {
+    return this.#flight.snapshot();
+  }
+
+  isRecorded(): boolean {
+    return !this.#flight.isUnrecorded;
+  }
+
+  async keep(): Promise<CallRecord> {
+    const record = await this.#flight.keep();
     // Whoever looks into the ledger later needs nobody here who does so meanwhile.
-    if (flight.isElsewhere) leave();
+    if (this.#flight.isElsewhere) this.leave();
     return record;
-  },
-  onProgress: (listener) => flight.onProgress(listener),
-  leave,
-});
+  }
+
+  onProgress(listener: (progress: Progress) => void): () => void {
+    return this.#flight.onProgress(listener);
+  }
+}
 
 /**
  * The same call once more while it runs: one run, as many answers as there are posts. What this post may be told is
@@ -75,7 +88,7 @@ export function join(
     const refusal = isSame
       ? withheldFrom(caller, flight.snapshot(), receipt, ports)
       : callIdReused(call.callId);
-    if (refusal === undefined) return pendingCall(call, flight, flight.settled.then(share), leave);
+    if (refusal === undefined) return new Place(call, flight, flight.settled.then(share), leave);
     leave();
     return refused(refusal, own, call, caller, ports);
   };
@@ -132,5 +145,5 @@ export function refused(
   };
   ports.observer.callReplayed({ settled, caller });
   flight.settled = Promise.resolve(settled);
-  return pendingCall(call, flight, flight.settled, () => {});
+  return new Place(call, flight, flight.settled, () => {});
 }

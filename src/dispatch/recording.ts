@@ -1,7 +1,13 @@
 import type { Outcome } from '../core/outcome.ts';
 import type { CallInFlight } from './calls-in-flight.ts';
 import { ledgerUnavailable, quotaExceeded } from './outcomes.ts';
-import { type DispatchPorts, type LedgerStep, LedgerUnavailable, type Refusal } from './ports.ts';
+import {
+  type ClaimResult,
+  type DispatchPorts,
+  type LedgerStep,
+  LedgerUnavailable,
+  type Refusal,
+} from './ports.ts';
 import type { CallEnd, CallRecord, Claim } from './record.ts';
 
 /** Between two tries to settle what a server has already answered. */
@@ -30,20 +36,20 @@ export function recall(
 }
 
 /** Claims a call that may change something, durably. */
-export async function claim(
+export const claim = (
   flight: CallInFlight,
   status: 'received' | 'started',
   ports: Recorder,
-): Promise<Claiming> {
-  try {
-    const claimed = await ports.ledger.claim(flight.call, status);
-    if (claimed.kind !== 'quota_exceeded') return claimed;
-    return { kind: 'refused', outcome: quotaExceeded(claimed.retryAfterMs) };
-  } catch (error) {
+): Promise<Claiming> =>
+  ports.ledger.claim(flight.call, status).then(orQuota, (error: unknown) => {
     missed(error, 'claim', ports);
     return { kind: 'refused', outcome: ledgerUnavailable() };
-  }
-}
+  });
+
+const orQuota = (claimed: ClaimResult): Claiming =>
+  claimed.kind === 'quota_exceeded'
+    ? { kind: 'refused', outcome: quotaExceeded(claimed.retryAfterMs) }
+    : claimed;
 
 /**
  * Puts a call that only reads into the ledger while it runs, for a caller that will look for it there. Gives back the

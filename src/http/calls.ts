@@ -14,7 +14,15 @@ import { type Answer, type IncomingRequest, jsonAnswer } from './exchange.ts';
 import { ledgerUnavailable, logFailure, Problem } from './problem.ts';
 import { recordMember } from './records.ts';
 import { choose, prefersEvents, readQuery, withJson } from './request.ts';
-import { isSettled, keep, readWait, unfinishedHeaders, type Wait, watchCaller, within } from './waiting.ts';
+import {
+  type CallerLine,
+  isSettled,
+  keep,
+  readWait,
+  unfinishedHeaders,
+  watchCaller,
+  within,
+} from './waiting.ts';
 
 const callParameters = { render: 'one' } as const;
 const renders: readonly Render[] = ['envelope', 'text'];
@@ -46,7 +54,9 @@ export async function postCall(
       const headers = { 'callgate-revision': revision };
       return streamedAnswer({ begin, item: itemOf, whole: itemOf }, headers, requestId, service);
     }
-    const standing = await waitFor(pending, wait, request);
+    const line = watchCaller(request, () => pending.leave());
+    const settled = wait.ms === 0 ? undefined : await within(pending.settled, wait.ms);
+    const standing = settled ?? (await keepFor(pending, line));
     if (!isSettled(standing)) {
       logFailure(pending.settled, requestId, service.log);
       return jsonAnswer(recordMember(standing, actor), requestId, 202, {
@@ -65,15 +75,8 @@ export async function postCall(
   });
 }
 
-/** The end of a call, or where it stands when the caller's patience is over. */
-async function waitFor(
-  pending: PendingCall,
-  { ms }: Wait,
-  request: IncomingRequest,
-): Promise<SettledCall | CallRecord> {
-  const line = watchCaller(request, () => pending.leave());
-  const settled = ms === 0 ? undefined : await within(pending.settled, ms);
-  if (settled !== undefined) return settled;
+/** Where a call stands when its caller's patience is over. */
+function keepFor(pending: PendingCall, line: CallerLine): Promise<SettledCall | CallRecord> {
   line.letGo();
   return keep(pending);
 }

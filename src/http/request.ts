@@ -98,11 +98,15 @@ function decode(bytes: ArrayBuffer | Uint8Array): string {
   }
 }
 
-async function readBytes(request: IncomingRequest, bytesMax: number): Promise<ArrayBuffer | Uint8Array> {
+function readBytes(request: IncomingRequest, bytesMax: number): Promise<ArrayBuffer | Uint8Array> {
   const announced = request.headers.get('content-length');
-  if (announced !== null && Number(announced) > bytesMax) throw tooLarge(bytesMax);
+  if (announced === null) return readChunks(request, bytesMax);
+  if (Number(announced) > bytesMax) throw tooLarge(bytesMax);
+  return request.arrayBuffer().catch(refuseBroken);
+}
+
+async function readChunks(request: IncomingRequest, bytesMax: number): Promise<Uint8Array> {
   try {
-    if (announced !== null) return await request.arrayBuffer();
     const chunks: Uint8Array[] = [];
     let size = 0;
     for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
@@ -113,9 +117,13 @@ async function readBytes(request: IncomingRequest, bytesMax: number): Promise<Ar
     return Buffer.concat(chunks);
   } catch (error) {
     if (error instanceof Problem) throw error;
-    // The caller hung up in the middle; nobody reads this answer, and it is no fault of ours.
-    throw new Problem('invalid_request', 'the body ended before it was complete');
+    return refuseBroken();
   }
+}
+
+// The caller hung up in the middle; nobody reads this answer, and it is no fault of ours.
+function refuseBroken(): never {
+  throw new Problem('invalid_request', 'the body ended before it was complete');
 }
 
 const tooLarge = (bytesMax: number): Problem =>

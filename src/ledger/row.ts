@@ -1,4 +1,6 @@
 import type { CallStatus } from '../core/errors.ts';
+import { jsonText } from '../core/json.ts';
+import { onceFor } from '../core/once-for.ts';
 import { failed, type Outcome, type Settler, succeeded } from '../core/outcome.ts';
 import {
   type CallRecord,
@@ -54,21 +56,15 @@ type CallParts = [
 ];
 
 /**
- * What a call is, in one JSON text. JSON, since texts of callers may hold NUL and lone surrogates, which the text
+ * What a call is, in one JSON text of `CallParts`. JSON, since texts of callers may hold NUL and lone surrogates, which the text
  * columns of databases lose or refuse.
  */
-export function callText(call: RecordedCall): string {
-  const parts: CallParts = [
-    call.fingerprint,
-    call.run ?? null,
-    call.turn ?? null,
-    call.callId,
-    call.name,
-    call.tool === undefined ? null : partsOf(call.tool),
-    call.createdAtMs,
-  ];
-  return JSON.stringify(parts);
+export function callText({ fingerprint, run, turn, callId, name, tool, createdAtMs }: RecordedCall): string {
+  const before = `${jsonText(fingerprint)},${textOrNull(run)},${textOrNull(turn)},${jsonText(callId)},${jsonText(name)}`;
+  return `[${before},${tool === undefined ? 'null' : toolText(tool)},${createdAtMs}]`;
 }
+
+const textOrNull = (text: string | undefined): string => (text === undefined ? 'null' : jsonText(text));
 
 /** Bytes that a call takes in a row beside its outcome; control characters are escaped to six each. */
 export const callBytes = (call: RecordedCall): number => Buffer.byteLength(callText(call));
@@ -118,7 +114,7 @@ const toolOf = ([name, alias, tool, toolClass, isRepeatable, render]: ToolParts)
 });
 
 /** A tool in one JSON text, for stores that keep it beside the rest of its call. */
-export const toolText = (tool: RecordedTool): string => JSON.stringify(partsOf(tool));
+export const toolText = onceFor((tool: RecordedTool): string => JSON.stringify(partsOf(tool)));
 
 /** A tool from the text that `toolText` made. */
 export const toolFromText = (text: string): RecordedTool => toolOf(JSON.parse(text) as ToolParts);

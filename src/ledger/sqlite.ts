@@ -73,9 +73,10 @@ export async function openSqlite(
 
 /** An operation that has been taken and not yet answered. */
 interface Waiting {
-  /** Undefined: it went as usual. */
-  settle(answer: Answer | undefined): void;
-  fail(error: LedgerUnavailable): void;
+  /** What its answer means to whoever waits; undefined: it went as usual. */
+  readonly read: (answer: Answer | undefined) => unknown;
+  readonly resolve: (meaning: unknown) => void;
+  readonly fail: (error: LedgerUnavailable) => void;
   /** The key and the row that were noted for it, which are to be forgotten if it did not happen. */
   readonly tag: number;
   readonly row: number;
@@ -99,6 +100,8 @@ export class SqliteLedger implements OpenLedger {
 
   #batch: Batch = [];
   #waiting: Waiting[] = [];
+  /** One promise for all records of the batch: they are the most, and nobody tells them apart. */
+  #recorded: PromiseWithResolvers<void> | undefined;
   #waitingChars = 0;
   #isUrgent = false;
   #flying: readonly Waiting[] | undefined;
@@ -149,10 +152,9 @@ export class SqliteLedger implements OpenLedger {
   find(key: string): CallRecord | undefined | Promise<CallRecord | undefined> {
     const rows = this.#keys.find(tagOf(key));
     if (rows === undefined && this.#closing === undefined) return undefined;
-    return this.#ask<CallRecord | undefined>(
-      () => operations.find(this.#batch, rows ?? null, key),
-      recordAnswer,
-    );
+    const refusal = this.#refusalToTake();
+    if (refusal !== undefined) return refused(refusal);
+    return this.#promise(operations.find(this.#batch, rows ?? null, key), recordAnswer);
   }
 
   claim(call: RecordedCall, status: 'received' | 'started'): Promise<ClaimResult> {
@@ -161,11 +163,11 @@ export class SqliteLedger implements OpenLedger {
     if (rows === undefined && this.#keys.size >= recordsMax) {
       return Promise.resolve({ kind: 'quota_exceeded', retryAfterMs: quotaRetryMs });
     }
+    const refusal = this.#refusalToWrite();
+    if (refusal !== undefined) return refused(refusal);
     const row = this.#keys.next();
-    return this.#write<ClaimResult>(
-      tag,
-      row,
-      () => operations.claim(this.#batch, row, rows ?? null, tag, call, status),
+    return this.#promise<ClaimResult>(
+      operations.claim(this.#batch, row, rows ?? null, tag, call, status),
       (answer) => {
         if (answer === undefined) return { kind: 'claimed', claim: { call, attempt: 1 } };
         this.#keys.remove(tag, row);
@@ -180,45 +182,54 @@ export class SqliteLedger implements OpenLedger {
             return { kind: 'quota_exceeded', retryAfterMs: quotaRetryMs };
         }
       },
+      tag,
+      row,
     );
   }
 
   start(claim: Claim): Promise<boolean> {
+    const refusal = this.#refusalToWrite();
+    if (refusal !== undefined) return refused(refusal);
     const rows = this.#keys.find(tagOf(claim.call.key));
-    return this.#write(0, 0, () => operations.start(this.#batch, rows ?? null, claim), wentAsUsual);
+    return this.#promise(operations.start(this.#batch, rows ?? null, claim), wentAsUsual);
   }
 
   settle(claim: Claim, end: CallEnd): Promise<boolean> {
+    const refusal = this.#refusalToWrite();
+    if (refusal !== undefined) return refused(refusal);
     const rows = this.#keys.find(tagOf(claim.call.key));
-    return this.#write(0, 0, () => operations.settle(this.#batch, rows ?? null, claim, end), wentAsUsual);
+    return this.#promise(operations.settle(this.#batch, rows ?? null, claim, end), wentAsUsual);
   }
 
   record(call: RecordedCall, end: CallEnd): Promise<void> {
     const tag = tagOf(call.key);
     const rows = this.#keys.find(tag);
     if (rows === undefined && this.#keys.size >= recordsMax) {
-      return Promise.reject(new LedgerUnavailable('the ledger holds as many records as it can'));
+      return refused('the ledger holds as many records as it can');
     }
+    const refusal = this.#refusalToWrite();
+    if (refusal !== undefined) return refused(refusal);
     const row = this.#keys.next();
-    return this.#write(
-      tag,
-      row,
-      () => operations.record(this.#batch, row, rows ?? null, tag, call, end),
-      (answer) => {
-        if (answer !== undefined) this.#keys.remove(tag, row);
-      },
-      false,
-    );
+    const chars = operations.record(this.#batch, row, rows ?? null, tag, call, end);
+    this.#recorded ??= resolvers();
+    const { promise, resolve, reject } = this.#recorded;
+    const read = (answer: Answer | undefined): void => {
+      if (answer !== undefined) this.#keys.remove(tag, row);
+    };
+    this.#enqueue(chars, { read, resolve: resolve as Waiting['resolve'], fail: reject, tag, row }, false);
+    return promise;
   }
 
   get(actor: string, id: string): Promise<CallRecord | undefined> {
     if (!callIdPattern.test(id) && this.#closing === undefined) return Promise.resolve(undefined);
-    return this.#ask(() => operations.get(this.#batch, actor, id), recordAnswer);
+    const refusal = this.#refusalToTake();
+    if (refusal !== undefined) return refused(refusal);
+    return this.#promise(operations.get(this.#batch, actor, id), recordAnswer);
   }
 
   list(query: RecordQuery): Promise<RecordList> {
     const refusal = this.#refusal();
-    if (refusal !== undefined) return Promise.reject(new LedgerUnavailable(refusal));
+    if (refusal !== undefined) return refused(refusal);
     const listing = resolvers<RecordList>();
     this.#listCount += 1;
     const id = this.#listCount;
@@ -278,55 +289,30 @@ export class SqliteLedger implements OpenLedger {
     this.#hold.release();
   }
 
-  /** Takes an operation that only reads. */
-  #ask<T>(put: () => number, settle: (answer: Answer | undefined) => T): Promise<T> {
-    return this.#enqueue(0, 0, put, settle, true);
-  }
-
-  /** Takes an operation that writes; the row is noted for the key at once, so that the next one for it sees it. */
-  #write<T>(
-    tag: number,
-    row: number,
-    put: () => number,
-    settle: (answer: Answer | undefined) => T,
-    isUrgent = true,
-  ): Promise<T> {
-    if (this.#broken !== undefined) return Promise.reject(new LedgerUnavailable(this.#broken));
-    return this.#enqueue(tag, row, put, settle, isUrgent);
-  }
-
-  #enqueue<T>(
-    tag: number,
-    row: number,
-    put: () => number,
-    settle: (answer: Answer | undefined) => T,
-    isUrgent: boolean,
-  ): Promise<T> {
-    const refusal = this.#refusalToTake();
-    if (refusal !== undefined) return Promise.reject(new LedgerUnavailable(refusal));
-    this.#waitingChars += put();
-    if (row > 0) this.#keys.add(tag, row);
+  /** A promise for an operation that has been put into the batch, of so many characters. */
+  #promise<T>(chars: number, read: (answer: Answer | undefined) => T, tag = 0, row = 0): Promise<T> {
     return new Promise<T>((resolve, fail) => {
-      this.#waiting.push({
-        settle: (answer) => {
-          try {
-            resolve(settle(answer));
-          } catch {
-            fail(new LedgerUnavailable(unreadable));
-          }
-        },
-        fail,
-        tag,
-        row,
-      });
-      this.#isUrgent ||= isUrgent;
-      if (this.#flying === undefined) this.#schedule();
+      this.#enqueue(chars, { read, resolve: resolve as Waiting['resolve'], fail, tag, row }, true);
     });
+  }
+
+  /** Whoever waits for an operation; its row is noted for its key at once, so that the next one for it sees it. */
+  #enqueue(chars: number, waiting: Waiting, isUrgent: boolean): void {
+    const { tag, row } = waiting;
+    this.#waitingChars += chars;
+    if (row > 0) this.#keys.add(tag, row);
+    this.#waiting.push(waiting);
+    this.#isUrgent ||= isUrgent;
+    if (this.#flying === undefined) this.#schedule();
   }
 
   #refusal(): string | undefined {
     if (this.#closing !== undefined) return closed;
     return this.#broken ?? this.#blocked;
+  }
+
+  #refusalToWrite(): string | undefined {
+    return this.#broken ?? this.#refusalToTake();
   }
 
   #refusalToTake(): string | undefined {
@@ -362,6 +348,7 @@ export class SqliteLedger implements OpenLedger {
   #clearWaiting(): void {
     this.#batch = [];
     this.#waiting = [];
+    this.#recorded = undefined;
     this.#waitingChars = 0;
     this.#isUrgent = false;
   }
@@ -385,7 +372,7 @@ export class SqliteLedger implements OpenLedger {
         for (const [place, waiting] of flying.entries()) {
           const answer = answers[next]?.[0] === place ? answers[next]?.[1] : undefined;
           if (answer !== undefined) next += 1;
-          waiting.settle(answer);
+          this.#answer(waiting, answer);
         }
         return;
       }
@@ -419,6 +406,14 @@ export class SqliteLedger implements OpenLedger {
         return;
       default:
         report satisfies never;
+    }
+  }
+
+  #answer({ read, resolve, fail }: Waiting, answer: Answer | undefined): void {
+    try {
+      resolve(read(answer));
+    } catch {
+      fail(new LedgerUnavailable(unreadable));
     }
   }
 
@@ -574,8 +569,11 @@ export class SqliteLedger implements OpenLedger {
       lost.set(mark, firstMs);
       if (sinceMs - firstMs < this.#graceMs) continue;
       const atMs = this.#deps.nowMs();
+      const refusal = this.#refusalToWrite();
       ending.push(
-        this.#write(0, 0, () => operations.interrupt(this.#batch, row, attempt, atMs), wentAsUsual),
+        refusal === undefined
+          ? this.#promise(operations.interrupt(this.#batch, row, attempt, atMs), wentAsUsual)
+          : refused(refusal),
       );
     }
     this.#lost = lost;
@@ -588,6 +586,8 @@ const closed = 'the ledger is closed';
 const unreadable = 'a record of the ledger is damaged and cannot be read';
 const late = 'the disk of the ledger does not answer';
 const longSearch = 'the search of the ledger took longer than it may';
+
+const refused = (reason: string): Promise<never> => Promise.reject(new LedgerUnavailable(reason));
 
 const wentAsUsual = (answer: Answer | undefined): boolean => answer === undefined;
 

@@ -1,5 +1,6 @@
 import type { Actor } from '../access/actor.ts';
 import type { FunctionCall } from '../core/call.ts';
+import { jsonText } from '../core/json.ts';
 import { onceFor } from '../core/once-for.ts';
 import type { Outcome } from '../core/outcome.ts';
 import type { AdmittedCall, Caller, FinishedCall, ReplayedCall } from '../dispatch/ports.ts';
@@ -116,11 +117,9 @@ const opening = (
   `{"level":"info","time":"${isoTime(Date.now())}","event":"${event}"${member('request_id', requestId)}` +
   `${member('run', run)}${member('turn', turn)}${member('id', id)}${member('call_id', callId)}${member('name', name)}`;
 
-/** A further member of a line; most texts from outside are ids and names, in which nothing is to be escaped. */
+/** A further member of a line. */
 const member = (name: string, value: string | undefined): string =>
-  value === undefined ? '' : `,"${name}":${plain.test(value) ? `"${value}"` : JSON.stringify(value)}`;
-
-const plain = /^[\w.:~-]*$/;
+  value === undefined ? '' : `,"${name}":${jsonText(value)}`;
 
 /** A line of these fields, and of others that have been written before. */
 const lineOf = (fields: Fields, written = ''): string =>
