@@ -194,7 +194,7 @@ function runUnknown(
 }
 
 /** A call that only reads waits for the ledger neither before nor after it. */
-async function read(
+function read(
   flight: CallInFlight,
   binding: Binding,
   value: JsonObject,
@@ -202,9 +202,10 @@ async function read(
   ports: DispatchPorts,
 ): Promise<Ended> {
   flight.admitted('started', () => claimLate(flight, ports));
-  const attempt = await ports.upstream.callTool(toolCall(flight, binding, value, caller));
-  const end = endOf(attempt, binding, flight, ports);
-  return { outcome: end.outcome, binding, attempt, isRecorded: recordEnd(flight, end, ports) };
+  return ports.upstream.callTool(toolCall(flight, binding, value, caller)).then((attempt) => {
+    const end = endOf(attempt, binding, flight, ports);
+    return { outcome: end.outcome, binding, attempt, isRecorded: recordEnd(flight, end, ports) };
+  });
 }
 
 /** A call that may change something: `started` is durable before it is sent, its end before it is told (RL-1). */

@@ -1,3 +1,4 @@
+import type { Actor } from '../access/actor.ts';
 import type { JsonObject } from '../core/json.ts';
 import { timeText } from '../core/text.ts';
 import { dispatch } from '../dispatch/dispatch.ts';
@@ -28,12 +29,19 @@ const callParameters = { render: 'one' } as const;
 const renders: readonly Render[] = ['envelope', 'text'];
 
 /** `POST /v1/calls`: one `function_call` item in, its `function_call_output` item out. */
-export async function postCall(
+export function postCall(request: IncomingRequest, requestId: string, service: Service): Promise<Answer> {
+  const actor = authenticate(request, service, requestId);
+  return actor instanceof Promise
+    ? actor.then((known) => takeCall(known, request, requestId, service))
+    : takeCall(actor, request, requestId, service);
+}
+
+function takeCall(
+  actor: Actor,
   request: IncomingRequest,
   requestId: string,
   service: Service,
 ): Promise<Answer> {
-  const actor = await authenticate(request, service, requestId);
   const isStream = prefersEvents(request);
   const query = readQuery(request, callParameters);
   const render = readRender(query('render'));
