@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 
 export type Dialect = '2020-12' | '2019-09' | 'draft-07';
 
@@ -9,6 +9,10 @@ export const dialects: ReadonlyMap<unknown, Dialect> = new Map([
   ['https://json-schema.org/draft/2019-09/schema', '2019-09'],
   ['http://json-schema.org/draft-07/schema', 'draft-07'],
 ]);
+
+/** The dialect that a schema names, undefined where it is none of those. */
+export const dialectOf = ({ $schema }: JsonObject): Dialect | undefined =>
+  dialects.get(typeof $schema === 'string' ? $schema.replace(/#$/, '') : $schema);
 
 /** `here`: judges the same value as the schema around it; `below`: a part of it; `apart`: only where a `$ref` says so. */
 export type Reach = 'here' | 'below' | 'apart';
