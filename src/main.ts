@@ -12,6 +12,7 @@ import type { Readiness, Service } from './http/context.ts';
 import { hostsAllowed } from './http/hosts-allowed.ts';
 import { type Listener, listen, listenPlain } from './http/listener.ts';
 import { newUuidV7 } from './ids.ts';
+import { inSlices } from './in-slices.ts';
 import { openLedger } from './ledger/open.ts';
 import { openLiveRegistry } from './live-registry.ts';
 import type { Metrics } from './telemetry/metrics.ts';
@@ -72,6 +73,7 @@ export async function startService(
     clock: { monotonicMs: () => performance.now(), nowMs },
     pause: (ms) => sleep(ms),
     nextLoopTurn: () => setImmediate(),
+    inSlices: (steps) => inSlices(steps),
     newId: () => newUuidV7(nowMs()),
     hideForbidden: configuration.hideForbidden,
     aliases: [...configuration.servers, ...configuration.faultyServers].map(({ alias }) => alias),

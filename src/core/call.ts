@@ -4,6 +4,8 @@ import type { JsonObject, JsonValue } from './json.ts';
 export interface FunctionCall {
   /** The caller's identity of the call; only ever echoed, byte for byte. */
   readonly callId: string;
+  /** Whether the model gave the call no id, so that this one was made here and its provider does not know it. */
+  readonly hasMadeId?: boolean | undefined;
   /** The declared name as the model wrote it. */
   readonly name: string;
   /** The alias, where the provider keeps it apart from the name. */
@@ -12,7 +14,7 @@ export interface FunctionCall {
   readonly arguments: JsonValue | undefined;
   /** Members of the intent that its output has to carry again (`caller` in Responses). */
   readonly echo?: JsonObject | undefined;
-  /** The intent's own type, where a format has several kinds of calls (`custom_tool_call` in Responses). */
+  /** What a format has to know of a call to answer it, where it has several kinds (`custom_tool_call` in Responses). */
   readonly kind?: string | undefined;
 }
 

@@ -5,14 +5,24 @@ import { authorise, hasGrantOn } from '../access/authorise.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { fitsPattern } from '../core/name-pattern.ts';
-import type { Format } from '../formats/format.ts';
-import type { Binding, Registry } from '../tools/registry.ts';
+import { ok, type Result } from '../core/result.ts';
+import type { DeclaredTool, DeclareOptions, Format } from '../formats/format.ts';
+import { projectionOf } from '../tools/projection.ts';
+import type { Adjustment, Binding, Registry } from '../tools/registry.ts';
+import { strictSchema } from '../tools/strict-schema.ts';
 import type { DispatchPorts } from './ports.ts';
 
 /** Narrows a list of declarations; patterns may end in `*`. Empty lists narrow nothing. */
 export interface DeclarationFilter {
   readonly servers: readonly string[];
   readonly tools: readonly string[];
+}
+
+/** What somebody asks for. */
+export interface DeclarationWish {
+  readonly format: Format;
+  readonly options: DeclareOptions;
+  readonly filter: DeclarationFilter;
 }
 
 /** The finished body of a declarations answer. */
@@ -24,50 +34,61 @@ export interface DeclarationBody {
 }
 
 /**
- * Declarations as finished bytes. They depend on the registry, the format, the filter and the rights alone, so actors
- * with equal grants share them, and a request costs a look-up (performance 4.2).
+ * Declarations as finished bytes. They depend on the registry, the format, the options, the filter and the rights alone,
+ * so actors with equal grants share them, and a request costs a look-up (performance 4.2).
  */
 export class Declarations {
-  readonly #ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases'>;
+  readonly #ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases' | 'inSlices'>;
   readonly #bodies = new LRUCache<string, DeclarationBody>({
     maxSize: limits.declarationCacheBytesMax,
     sizeCalculation: (body, key) => body.bytes.byteLength + key.length + 200,
   });
+  /** Bodies that are being made: whoever asks for the same one meanwhile waits for it. */
+  readonly #making = new Map<string, Promise<DeclarationBody>>();
   readonly #revisions = new LRUCache<string, string>({ max: 10_000 });
 
-  constructor(ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases'>) {
+  constructor(ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases' | 'inSlices'>) {
     this.#ports = ports;
   }
 
-  /** The declarations that this actor may see, in this format. */
-  body(actor: Actor, format: Format, filter: DeclarationFilter): DeclarationBody {
+  /** The declarations that this actor may see, in this format; at once where they are at hand. */
+  body(actor: Actor, wish: DeclarationWish): DeclarationBody | Promise<DeclarationBody> {
     const registry = this.#ports.registry();
+    const { format, options, filter } = wish;
     const pending = this.#ports.aliases
       .filter((alias) => hasGrantOn(actor, alias) && !this.#ports.upstream.hasListed(alias))
       .sort();
     const key = JSON.stringify([
       registry.generation,
       format.name,
+      options,
       actor.grantsKey,
       pending,
       filter.servers,
       filter.tools,
     ]);
-    let body = this.#bodies.get(key);
-    if (body === undefined) {
-      body = writeBody(registry, actor, format, filter, pending, this.revision(actor, format));
-      this.#bodies.set(key, body);
-    }
-    return body;
+    const body = this.#bodies.get(key) ?? this.#making.get(key);
+    if (body !== undefined) return body;
+    const revision = this.revision(actor, format);
+    const making = this.#ports
+      .inSlices(writeBody(registry, actor, wish, pending, revision))
+      .then((made) => {
+        this.#bodies.set(key, made);
+        return made;
+      })
+      .finally(() => this.#making.delete(key));
+    this.#making.set(key, making);
+    return making;
   }
 
-  /** Hash of all tools that this actor may see in this format, whatever the filter. */
+  /** Names the set of all tools that this actor may see in this format, whatever the options and the filter. */
   revision(actor: Actor, format: Format): string {
     const registry = this.#ports.registry();
     const key = `${registry.generation} ${format.name} ${actor.grantsKey}`;
     let revision = this.#revisions.get(key);
     if (revision === undefined) {
-      revision = hash(JSON.stringify(declare(visible(registry, actor), format).tools));
+      const fingerprints = visible(registry, actor).map(({ name, fingerprint }) => [name, fingerprint]);
+      revision = hash(JSON.stringify([format.name, fingerprints]));
       this.#revisions.set(key, revision);
     }
     return revision;
@@ -84,42 +105,72 @@ interface OmittedTool {
 }
 
 interface Declared {
-  readonly tools: JsonObject[];
+  readonly tools: DeclaredTool[];
   /** Declared tools that are told otherwise than their server sent them. */
   readonly adjusted: JsonObject[];
   readonly omitted: OmittedTool[];
 }
 
-function declare(bindings: readonly Binding[], format: Format): Declared {
+/** Brings each tool into the form that the format can carry. It pauses after each, so that others get their turn. */
+function* declare(
+  bindings: readonly Binding[],
+  format: Format,
+  options: DeclareOptions,
+): Generator<void, Declared> {
   const declared: Declared = { tools: [], adjusted: [], omitted: [] };
   for (const binding of bindings) {
     const { name, alias, tool, adjustments } = binding;
-    const written = format.declare(binding);
-    if (!written.ok) {
-      declared.omitted.push({ server: alias, tool, reason: written.error });
-      continue;
+    const projected = declaredTool(binding, format, options);
+    if (!projected.ok) declared.omitted.push({ server: alias, tool, reason: projected.error });
+    else {
+      declared.tools.push(projected.value.tool);
+      const steps = [
+        ...adjustments.filter(({ member }) => format.members.has(member)),
+        ...projected.value.steps,
+      ];
+      if (steps.length > 0) {
+        declared.adjusted.push({ name, steps: steps.map(({ step, path, loss }) => ({ step, path, loss })) });
+      }
     }
-    declared.tools.push(written.value);
-    const steps = adjustments
-      .filter(({ member }) => format.members.has(member))
-      .map(({ step, path, loss }) => ({ step, path, loss }));
-    if (steps.length > 0) declared.adjusted.push({ name, steps });
+    yield;
   }
   return declared;
 }
 
-function writeBody(
+function declaredTool(
+  binding: Binding,
+  format: Format,
+  options: DeclareOptions,
+): Result<{ tool: DeclaredTool; steps: readonly Adjustment[] }, string> {
+  const own = binding.description === '' ? undefined : binding.description;
+  if (format.schemaRules === undefined) {
+    const tool = { binding, description: own, schema: binding.inputSchema, isStrict: false };
+    return ok({ tool, steps: [] });
+  }
+  const projection = projectionOf(binding, format.schemaRules);
+  if (!projection.ok) return projection;
+  const { schema, steps, note } = projection.value;
+  // A schema that has lost something already would forbid in strict mode what the server takes.
+  const isLossless = !steps.some(({ loss }) => loss);
+  const strict = options.strict === 'lossless' && isLossless ? strictSchema(schema) : undefined;
+  const description = note === undefined ? own : [own, note].filter(Boolean).join('\n');
+  return ok({
+    tool: { binding, description, schema: strict ?? schema, isStrict: strict !== undefined },
+    steps,
+  });
+}
+
+function* writeBody(
   registry: Registry,
   actor: Actor,
-  format: Format,
-  filter: DeclarationFilter,
+  { format, options, filter }: DeclarationWish,
   pending: readonly string[],
   revision: string,
-): DeclarationBody {
+): Generator<void, DeclarationBody> {
   const chosen = visible(registry, actor).filter((binding) =>
     passes(filter, binding.alias, [binding.name, binding.tool]),
   );
-  const { tools, adjusted, omitted } = declare(chosen, format);
+  const { tools, adjusted, omitted } = yield* declare(chosen, format, options);
   const withheld = [...registry.withheld.values()]
     .flat()
     .filter((tool) => authorise(actor, tool.target).allowed && passes(filter, tool.target.alias, [tool.tool]))
@@ -131,13 +182,15 @@ function writeBody(
   const body = {
     format: format.name,
     revision,
-    tools,
+    tools: format.declare(tools, options),
     adjusted,
     omitted: [...omitted, ...withheld].sort(byServerAndTool),
     pending,
     warnings,
   };
+  yield;
   const bytes = new TextEncoder().encode(JSON.stringify(body));
+  yield;
   return { bytes, revision, etag: `"${hash(bytes)}"` };
 }
 

@@ -6,7 +6,9 @@ import { limits } from '../core/limits.ts';
 import { onceFor } from '../core/once-for.ts';
 import { type Outcome, succeeded } from '../core/outcome.ts';
 import { numericCopy } from '../tools/arguments.ts';
+import { projectionOf, restoreKeys } from '../tools/projection.ts';
 import type { Binding } from '../tools/registry.ts';
+import { withoutStrictNulls } from '../tools/strict-schema.ts';
 import type { CallInFlight } from './calls-in-flight.ts';
 import { join, Place, refused, takePlace } from './join.ts';
 import {
@@ -179,7 +181,8 @@ function runUnknown(
   if (!receipt.arguments.ok) {
     return rejected(unreadableArguments(receipt.arguments.error, caller), flight, ports, binding);
   }
-  const { value, hasExactNumbers } = receipt.arguments.value;
+  const { value: sent, hasExactNumbers } = receipt.arguments.value;
+  const value = ownArguments(sent, binding, caller);
   const findings = binding.checkArguments(hasExactNumbers ? numericCopy(value) : value);
   if (!findings.ok) return rejected(unusableSchema(findings.error, binding), flight, ports, binding);
   if (findings.value.length > 0) {
@@ -296,6 +299,14 @@ const toolCall = (
   onProgress: tell,
   onLateAnswer,
 });
+
+/** The arguments under the server's own keys, without what only the declaration has put into them. */
+function ownArguments(value: JsonObject, binding: Binding, { format }: Caller): JsonObject {
+  if (format.schemaRules === undefined) return value;
+  const projection = projectionOf(binding, format.schemaRules);
+  const restored = projection.ok ? restoreKeys(value, projection.value.renames) : value;
+  return format.options.has('strict') ? withoutStrictNulls(restored, binding.inputSchema) : restored;
+}
 
 const ignore = (): void => {};
 

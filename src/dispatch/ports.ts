@@ -5,6 +5,7 @@ import type { OutcomeCode } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Outcome, ToolResult } from '../core/outcome.ts';
 import type { Secret } from '../core/secret.ts';
+import type { Format } from '../formats/format.ts';
 import type { ToolDefinition, WithheldTool } from '../tools/definition.ts';
 import type { Render } from '../tools/policy.ts';
 import type { Binding, Registry } from '../tools/registry.ts';
@@ -21,6 +22,8 @@ export interface Caller {
   readonly turn: string | undefined;
   /** The access token the caller showed; undefined where there is none to show. */
   readonly token: Secret | undefined;
+  /** The format that the caller speaks. */
+  readonly format: Format;
   /** Whether the caller showed a revision of the declarations that is no longer the current one. */
   readonly declarationsChanged: boolean;
 }
@@ -296,6 +299,8 @@ export interface DispatchPorts {
   readonly pause: (ms: number) => Promise<void>;
   /** Lets everybody else have the event loop once. */
   readonly nextLoopTurn: () => Promise<void>;
+  /** Runs the steps of long work, and lets everybody else have the event loop between them. */
+  readonly inSlices: <T>(steps: Generator<void, T>) => Promise<T>;
   /** A new UUIDv7. */
   readonly newId: () => string;
   readonly hideForbidden: boolean;

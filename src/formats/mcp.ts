@@ -2,8 +2,8 @@ import type { FunctionCall } from '../core/call.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Outcome } from '../core/outcome.ts';
 import { fail, ok, type Result } from '../core/result.ts';
-import { FieldReader, notReadable, objectsOf } from './fields.ts';
-import type { BodyFault, Format, Intent } from './format.ts';
+import { FieldReader, notReadable, readAlone, readList } from './fields.ts';
+import type { BodyFault, Format } from './format.ts';
 import { errorMember, renderText } from './render.ts';
 
 const shape = '{"id":...,"name":...,"arguments":{...}}';
@@ -13,31 +13,23 @@ export const mcp: Format = {
   name: 'mcp',
   defaultRender: 'text',
   members: new Set(['title', 'description', 'inputSchema', 'outputSchema']),
+  options: new Set(),
 
   readTurn(body) {
-    const list = isJsonObject(body) ? [body] : body;
-    if (!Array.isArray(list)) return fail(notReadable(`a list of calls, or one: ${shape}`));
-    const pointerOf = (index: number): string => (isJsonObject(body) ? '' : `/${index}`);
-    const { objects, faults } = objectsOf(list, pointerOf);
-    const intents: Intent[] = [];
-    for (const [index, item] of objects) {
-      const pointer = pointerOf(index);
-      const read = readItem(item, pointer);
-      if (read.ok) intents.push({ index, pointer, call: read.value });
-      else faults.push(...read.error);
-    }
-    return faults.length > 0 ? fail(faults) : ok(intents);
+    if (isJsonObject(body)) return readAlone(body, readItem);
+    if (Array.isArray(body)) return readList(body, (index) => `/${index}`, readItem);
+    return fail(notReadable(`a list of calls, or one: ${shape}`));
   },
 
-  declare(binding) {
-    return ok({
+  declare(tools) {
+    return tools.map(({ binding, description, schema }) => ({
       name: binding.name,
       ...(binding.title === undefined ? {} : { title: binding.title }),
-      ...(binding.description === undefined ? {} : { description: binding.description }),
-      inputSchema: binding.inputSchema,
+      ...(description === undefined ? {} : { description }),
+      inputSchema: schema,
       ...(binding.outputSchema === undefined ? {} : { outputSchema: binding.outputSchema }),
       ...(binding.annotations === undefined ? {} : { annotations: binding.annotations }),
-    });
+    }));
   },
 
   output(call, outcome) {

@@ -2,18 +2,18 @@ import type { FunctionCall } from '../core/call.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { fail, ok, type Result } from '../core/result.ts';
-import type { Binding } from '../tools/registry.ts';
-import { FieldReader, notReadable, objectsOf } from './fields.ts';
-import type { BodyFault, Intent, NativeFormat } from './format.ts';
-import type { MediaPart } from './parts.ts';
-import { renderEnvelope, renderText } from './render.ts';
+import { truncate } from '../core/text.ts';
+import { FieldReader, notReadable, type ReadItem, readAlone, readList } from './fields.ts';
+import type { BodyFault, DeclaredTool, NativeFormat } from './format.ts';
+import { openaiSchema } from './openai-schema.ts';
+import { isWebImage, type MediaPart } from './parts.ts';
+import { renderAs } from './render.ts';
 
-const imageTypes: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 /** Characters of a data URL that the API takes (OpenAI OpenAPI document, input_image and input_file). */
 const imageUrlCharsMax = 20_971_520;
 const fileDataCharsMax = 73_400_320;
-/** Keywords that the API refuses at the root of `parameters`, and with them the whole request. */
-const refusedAtRoot = ['anyOf', 'oneOf', 'allOf', 'enum', 'not'] as const;
+/** Characters of what a model is told of a namespace before it has looked into it. */
+const namespaceCharsMax = 1_000;
 const callTypes: ReadonlySet<JsonValue> = new Set(['function_call', 'custom_tool_call']);
 const expected =
   'a function_call item, a list of output items, or a whole Responses object with its "output" list';
@@ -24,6 +24,8 @@ export const openaiResponses: NativeFormat = {
   defaultRender: 'envelope',
   toolsMax: 128,
   members: new Set(['description', 'inputSchema']),
+  schemaRules: openaiSchema,
+  options: new Set(['strict', 'namespaces', 'defer']),
 
   readIntent(body) {
     if (!isJsonObject(body) || !callTypes.has(body.type ?? null)) {
@@ -42,23 +44,23 @@ export const openaiResponses: NativeFormat = {
   },
 
   readTurn(body) {
-    if (isJsonObject(body) && callTypes.has(body.type ?? null)) return readList([body], () => '');
-    if (Array.isArray(body)) return readList(body, (index) => `/${index}`);
-    if (isJsonObject(body) && Array.isArray(body.output)) {
-      return readList(body.output, (index) => `/output/${index}`);
-    }
-    return fail(notReadable(expected));
+    if (Array.isArray(body)) return readList(body, (index) => `/${index}`, readFinished);
+    if (!isJsonObject(body)) return fail(notReadable(expected));
+    if (callTypes.has(body.type ?? null)) return readAlone(body, readFinished);
+    return Array.isArray(body.output)
+      ? readList(body.output, (index) => `/output/${index}`, readFinished)
+      : fail(notReadable(expected));
   },
 
-  declare(binding) {
-    const refused = refusedAtRoot.filter((keyword) => Object.hasOwn(binding.inputSchema, keyword));
-    if (refused.length > 0) return fail(`the API refuses ${refused.join(', ')} at the root of a schema`);
-    return ok(declaration(binding));
+  declare(tools, { namespaces, defer }) {
+    // Deferred tools are looked for by their namespace.
+    if (!namespaces && !defer) return tools.map((tool) => declaration(tool, tool.binding.name));
+    const search = defer && tools.length > 0 ? [{ type: 'tool_search' }] : [];
+    return [...byAlias(tools).map(([alias, own]) => namespaceOf(alias, own, defer)), ...search];
   },
 
   output(call, outcome, render) {
-    const { text, media } =
-      render === 'envelope' ? renderEnvelope(outcome, isNative) : renderText(outcome, isNative, true);
+    const { text, media } = renderAs(render, outcome, isNative, true);
     return {
       type: call.kind === 'custom_tool_call' ? 'custom_tool_call_output' : 'function_call_output',
       call_id: call.callId,
@@ -69,30 +71,42 @@ export const openaiResponses: NativeFormat = {
 };
 
 // `strict` is sent: left out, the API tries strict mode, which most MCP schemas do not pass.
-const declaration = (binding: Binding): JsonObject => ({
+const declaration = ({ description, schema, isStrict }: DeclaredTool, name: string): JsonObject => ({
   type: 'function',
-  name: binding.name,
-  ...(binding.description === undefined ? {} : { description: binding.description }),
-  parameters: binding.inputSchema,
-  strict: false,
+  name,
+  ...(description === undefined ? {} : { description }),
+  parameters: schema,
+  strict: isStrict,
 });
 
-function readList(
-  list: readonly JsonValue[],
-  pointerOf: (index: number) => string,
-): Result<readonly Intent[], readonly BodyFault[]> {
-  const { objects, faults } = objectsOf(list, pointerOf);
-  const intents: Intent[] = [];
-  for (const [index, item] of objects) {
-    // Text, reasoning, calls that the provider runs itself and calls cut off in the middle are not ours to answer.
-    if (!callTypes.has(item.type ?? null) || isUnfinished(item)) continue;
-    const pointer = pointerOf(index);
-    const read = readItem(item, pointer);
-    if (read.ok) intents.push({ index, pointer, call: read.value });
-    else faults.push(...read.error);
+/** The tools of each server, in the order of the list. */
+function byAlias(tools: readonly DeclaredTool[]): readonly [string, readonly DeclaredTool[]][] {
+  const groups = new Map<string, DeclaredTool[]>();
+  for (const tool of tools) {
+    const { alias } = tool.binding;
+    const group = groups.get(alias);
+    if (group === undefined) groups.set(alias, [tool]);
+    else group.push(tool);
   }
-  return faults.length > 0 ? fail(faults) : ok(intents);
+  return [...groups];
 }
+
+/** A namespace is the alias and holds the rest of each declared name, so that both together are the name again. */
+function namespaceOf(alias: string, tools: readonly DeclaredTool[], defer: boolean): JsonObject {
+  const rest = ({ binding }: DeclaredTool): string => binding.name.slice(`${alias}__`.length);
+  const declared = tools.map((tool) => ({
+    ...declaration(tool, rest(tool)),
+    ...(defer ? { defer_loading: true } : {}),
+  }));
+  const description = defer
+    ? truncate(`Tools of ${alias}: ${tools.map(rest).join(', ')}`, namespaceCharsMax)
+    : `Tools of ${alias}.`;
+  return { type: 'namespace', name: alias, description, tools: declared };
+}
+
+/** Text, reasoning, calls that the provider runs itself and calls cut off in the middle are not ours to answer. */
+const readFinished: ReadItem = (item, pointer) =>
+  callTypes.has(item.type ?? null) && !isUnfinished(item) ? readItem(item, pointer) : undefined;
 
 const isUnfinished = ({ status }: JsonObject): boolean => status === 'incomplete' || status === 'in_progress';
 
@@ -117,10 +131,9 @@ function readItem(item: JsonObject, pointer: string): Result<FunctionCall, reado
 }
 
 const isNative = (part: MediaPart): boolean =>
-  part.data !== '' &&
-  (part.kind === 'image'
-    ? imageTypes.has(part.mediaType) && part.data.length < imageUrlCharsMax - 100
-    : part.mediaType === 'application/pdf' && part.data.length < fileDataCharsMax - 100);
+  part.kind === 'image'
+    ? isWebImage(part) && part.data.length < imageUrlCharsMax - 100
+    : part.mediaType === 'application/pdf' && part.data !== '' && part.data.length < fileDataCharsMax - 100;
 
 const nativePart = (part: MediaPart): JsonObject => {
   const url = `data:${part.mediaType};base64,${part.data}`;

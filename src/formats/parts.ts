@@ -88,3 +88,33 @@ function media(kind: MediaPart['kind'], mediaType: string, data: string): MediaP
 /** What stands in the text in the place of media: never the data itself, which costs tokens and helps nobody. */
 export const marker = (part: MediaPart, attached: boolean): string =>
   `[${part.kind} ${part.mediaType}, ${part.bytes} bytes${attached ? ', attached' : ', not shown'}]`;
+
+/**
+ * Takes the first media of each kind, and no more than a format has room for; none of a kind that is not named. Good for
+ * one outcome.
+ */
+export function atMost(
+  counts: Readonly<Partial<Record<MediaPart['kind'], number>>>,
+  takes: (part: MediaPart) => boolean,
+): (part: MediaPart) => boolean {
+  const decided = new Map<MediaPart, boolean>();
+  const left = { ...counts };
+  return (part) => {
+    let isTaken = decided.get(part);
+    if (isTaken === undefined) {
+      isTaken = takes(part) && (left[part.kind] ?? 0) > 0;
+      if (isTaken) left[part.kind] = (left[part.kind] ?? 0) - 1;
+      decided.set(part, isTaken);
+    }
+    return isTaken;
+  };
+}
+
+const webImages: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
+
+/** Whether a part is an image of the four types that most providers look at. */
+export const isWebImage = ({ kind, mediaType, data }: MediaPart): boolean =>
+  kind === 'image' && data !== '' && webImages.has(mediaType);
+
+/** For formats that take text and nothing else. */
+export const takesNone = (): boolean => false;

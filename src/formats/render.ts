@@ -2,6 +2,7 @@ import { embeddedResource } from '../core/cap.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { CallError, ContentBlock, Outcome, ToolResult } from '../core/outcome.ts';
 import { isRepeatedInText } from '../core/structured.ts';
+import type { Render } from '../tools/policy.ts';
 import { type MediaPart, marker, type Part, readParts } from './parts.ts';
 
 /** An outcome as text for a model, and the media that the text only marks. */
@@ -17,7 +18,7 @@ const dataCharsMin = 4_096;
  * Writes an outcome as a JSON envelope: `{"ok":true,"content":[...]}` or `{"ok":false,"error":{...},"content":[...]}`
  * (design section 5). Always valid JSON. `takes` says which media the format carries natively beside the text.
  */
-export function renderEnvelope(outcome: Outcome, takes: (part: MediaPart) => boolean): Rendered {
+function renderEnvelope(outcome: Outcome, takes: (part: MediaPart) => boolean): Rendered {
   const parts = outcome.result === undefined ? [] : readParts(outcome.result);
   const structured = outcome.result === undefined ? undefined : structuredBesideText(outcome.result);
   const envelope = {
@@ -55,6 +56,15 @@ export function renderText(
     media: parts.filter((part) => part.kind !== 'text').filter(takes),
   };
 }
+
+/** Writes an outcome in the rendering that was asked for; both are made here and nowhere else. */
+export const renderAs = (
+  render: Render,
+  outcome: Outcome,
+  takes: (part: MediaPart) => boolean,
+  marksErrors: boolean,
+): Rendered =>
+  render === 'envelope' ? renderEnvelope(outcome, takes) : renderText(outcome, takes, marksErrors);
 
 const textOf = (part: Part, takes: (part: MediaPart) => boolean): string =>
   part.kind === 'text' ? part.text : marker(part, takes(part));

@@ -25,6 +25,7 @@ export function readCaller(
     run: readNameHeader(request, 'callgate-run'),
     turn: readNameHeader(request, 'callgate-turn'),
     token: bearerToken(request),
+    format,
     declarationsChanged: shown !== undefined && shown !== revision,
   };
   return { caller, revision };

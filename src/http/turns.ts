@@ -1,11 +1,12 @@
 import type { FunctionCall } from '../core/call.ts';
 import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
-import type { SettledCall } from '../dispatch/ports.ts';
+import type { Caller, SettledCall } from '../dispatch/ports.ts';
 import { type CallRecord, mayHaveExecuted } from '../dispatch/record.ts';
 import { dispatchTurn, isOurs, type Order, type PendingTurn, repeatedCallId } from '../dispatch/turn.ts';
-import type { Intent } from '../formats/format.ts';
+import type { Format, Intent } from '../formats/format.ts';
 import { authenticate } from './authenticate.ts';
+import { identify } from './call-ids.ts';
 import { readCaller, requireRun } from './caller.ts';
 import { outputOf, readRender, unreadableBody } from './calls.ts';
 import type { Service } from './context.ts';
@@ -40,19 +41,20 @@ export async function postTurn(
     const read = format.readTurn(body);
     if (!read.ok) throw unreadableBody(read.error);
     const intents = read.value;
-    refuseFaultyTurn(intents, service.limits.intentsMax);
-
+    refuseLongTurn(intents, service.limits.intentsMax);
     const { caller, revision } = readCaller(request, actor, format, requestId, service);
-    const isLeft = ({ call }: Intent): boolean =>
+    const identified = identify(intents, caller.turn, service.dispatch.newId());
+    refuseRepeatedIds(identified, intents);
+    const isLeft = (call: FunctionCall): boolean =>
       unknown === 'leave' && !isOurs(call, service.dispatch.aliases);
-    const calls = intents.filter((intent) => !isLeft(intent)).map(({ call }) => call);
+    const calls = identified.filter((call) => !isLeft(call));
     requireRun(calls, caller, service);
-    const left = intents
-      .filter(isLeft)
-      .map(({ index, call }) => ({ index, call_id: call.callId, name: call.name }));
+    const left = identified.flatMap((call, place) =>
+      isLeft(call) ? [{ index: intents[place]?.index ?? 0, call_id: call.callId, name: call.name }] : [],
+    );
     const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, format, render);
     const factsOf = (settled: readonly SettledCall[]): JsonObject => ({
-      calls: settled.map(settledMember),
+      calls: settled.map((each) => settledMember(each, caller)),
       left,
     });
     const headers = { 'callgate-revision': revision };
@@ -60,7 +62,7 @@ export async function postTurn(
       dispatchTurn(calls, order, caller, service.dispatch, onBegun);
     if (isStream) {
       const whole = (settled: readonly SettledCall[]): JsonObject => ({
-        append: settled.map(itemOf),
+        append: appended(settled.map(itemOf), format),
         ...factsOf(settled),
       });
       const bytesMax = limits.turnOutputBytesMax;
@@ -71,16 +73,32 @@ export async function postTurn(
     const standings = await waitFor(turn, calls.length, order, wait, request, service);
     if (standings.every((standing) => standing !== undefined && isSettled(standing))) {
       const facts = JSON.stringify(factsOf(standings));
-      const text = `{"append":${outputsText(standings, itemOf)},${facts.slice(1)}`;
+      const text = `{"append":${appendText(standings, itemOf, format)},${facts.slice(1)}`;
       return jsonTextAnswer(text, requestId, 200, headers);
     }
     logFailure(turn.settled, requestId, service.log);
-    const members = calls.map((call, index) => memberOf(call, standings[index]));
+    const members = calls.map((call, index) => memberOf(call, standings[index], caller));
     return jsonAnswer({ calls: members, left }, requestId, 202, { ...headers, ...unfinishedHeaders(wait) });
   });
 }
 
-/** The outputs as a JSON array, written one by one so that no more than the limit is ever in memory. */
+/** The outputs as the provider wants them to follow its answer: side by side, or all in one message. */
+const appended = (outputs: readonly JsonObject[], { message }: Format): readonly JsonObject[] =>
+  message === undefined || outputs.length === 0 ? outputs : [message(outputs)];
+
+/** The same as JSON text, its outputs written one by one so that no more than the limit is ever in memory. */
+function appendText(
+  settled: readonly SettledCall[],
+  itemOf: (settled: SettledCall) => JsonObject,
+  { message }: Format,
+): string {
+  const outputs = outputsText(settled, itemOf);
+  if (message === undefined || settled.length === 0) return outputs;
+  // The one empty list in a message without outputs is where they go.
+  const [before = '', after = ''] = JSON.stringify([message([])]).split('[]');
+  return before + outputs + after;
+}
+
 function outputsText(settled: readonly SettledCall[], itemOf: (settled: SettledCall) => JsonObject): string {
   const bytesMax = limits.turnOutputBytesMax;
   const texts: string[] = [];
@@ -127,29 +145,30 @@ async function waitFor(
 }
 
 // Whatever is wrong with a turn as a whole is found before any of its calls runs.
-function refuseFaultyTurn(intents: readonly Intent[], intentsMax: number): void {
-  if (intents.length > intentsMax) {
-    throw new Problem(
-      'invalid_request',
-      `the turn has ${intents.length} calls, at most ${intentsMax} are taken; nothing was run`,
-    );
-  }
-  const repeated = repeatedCallId(intents.map(({ call }) => call));
-  if (repeated !== undefined) {
-    const at = intents.filter(({ call }) => call.callId === repeated);
-    throw new Problem(
-      'invalid_request',
-      `the call id ${JSON.stringify(repeated)} stands on ${at.length} calls of this turn; give each its own. Nothing was run`,
-      { errors: at.map(({ pointer }) => ({ pointer, detail: 'repeats a call id' })) },
-    );
-  }
+function refuseLongTurn(intents: readonly Intent[], intentsMax: number): void {
+  if (intents.length <= intentsMax) return;
+  throw new Problem(
+    'invalid_request',
+    `the turn has ${intents.length} calls, at most ${intentsMax} are taken; nothing was run`,
+  );
 }
 
-const memberOf = ({ callId, name }: FunctionCall, standing: Standing): JsonObject => {
+function refuseRepeatedIds(calls: readonly FunctionCall[], intents: readonly Intent[]): void {
+  const repeated = repeatedCallId(calls);
+  if (repeated === undefined) return;
+  const at = intents.filter((_, place) => calls[place]?.callId === repeated);
+  throw new Problem(
+    'invalid_request',
+    `the call id ${JSON.stringify(repeated)} stands on ${at.length} calls of this turn; give each its own. Nothing was run`,
+    { errors: at.map(({ pointer }) => ({ pointer, detail: 'repeats a call id' })) },
+  );
+}
+
+const memberOf = ({ callId, name }: FunctionCall, standing: Standing, caller: Caller): JsonObject => {
   if (standing === undefined) {
     return { call_id: callId, name, status: 'received', may_have_executed: false, attempts: 0 };
   }
-  if (isSettled(standing)) return settledMember(standing);
+  if (isSettled(standing)) return settledMember(standing, caller);
   return {
     id: standing.id,
     call_id: callId,
@@ -160,15 +179,10 @@ const memberOf = ({ callId, name }: FunctionCall, standing: Standing): JsonObjec
   };
 };
 
-const settledMember = ({
-  id,
-  call,
-  outcome,
-  replayed,
-  isRecorded,
-  attempts,
-  durationMs,
-}: SettledCall): JsonObject => ({
+const settledMember = (
+  { id, call, outcome, replayed, isRecorded, attempts, durationMs }: SettledCall,
+  { turn }: Caller,
+): JsonObject => ({
   id,
   call_id: call.callId,
   name: call.name,
@@ -176,7 +190,8 @@ const settledMember = ({
   ...(outcome.error === undefined ? {} : { code: outcome.error.code }),
   may_have_executed: outcome.error?.mayHaveExecuted ?? true,
   replayed,
-  replay_protected: isRecorded,
+  // An id that was made here is made anew by a retry, unless the turn has a name.
+  replay_protected: isRecorded && (call.hasMadeId !== true || turn !== undefined),
   attempts,
   duration_ms: Math.round(durationMs),
 });

@@ -120,17 +120,19 @@ function bindingOf(
   const outputSchema = output === undefined ? undefined : (tool.outputSchema as JsonObject);
   if (outputSchema === undefined && tool.outputSchema !== undefined)
     adjust('outputSchema', 'drop_output_schema');
+  const described = withPrefix(policy.descriptionPrefix, description);
   const validator = once(() => compileValidator(input));
   const outputValidator = once(() => (output === undefined ? undefined : compileOutput(output)));
   return {
     name: declaredName(policy.alias, tool.name),
     alias: policy.alias,
     tool: tool.name,
+    fingerprint: hash('sha256', JSON.stringify([fingerprintOf(tool), title, described]), 'base64url'),
     needsRun: policy.needsRun,
     target: targetOf(policy, tool.name, toolPolicy.class ?? hintedClass(policy, tool)),
     policy: { ...toolPolicy, idempotent: toolPolicy.idempotent ?? isHintedIdempotent(policy, tool) },
     title,
-    description: withPrefix(policy.descriptionPrefix, description),
+    description: described,
     inputSchema: added.length === 0 ? schema : { ...schema, ...Object.fromEntries(added) },
     outputSchema,
     annotations: tool.annotations,

@@ -16,6 +16,8 @@ export interface Binding {
   /** What a grant has to cover, the tool's class included. */
   readonly target: GrantTarget;
   readonly policy: ToolPolicy;
+  /** Hash of all that a declaration of it can depend on. */
+  readonly fingerprint: string;
   /** Whether it can only be called inside a run, see `ServerPolicy`. */
   readonly needsRun: boolean;
   readonly title: string | undefined;
@@ -36,11 +38,37 @@ export interface Binding {
 /** What of a tool a model may be told beside its name. */
 export type ToolMember = 'title' | 'description' | 'inputSchema' | 'outputSchema';
 
+/** How a declaration came to differ. The first five are taken when a tool is bound, the others for a provider. */
+export type AdjustmentStep =
+  | 'add_keyword'
+  | 'cut_description'
+  | 'cut_title'
+  | 'drop_characters'
+  | 'drop_output_schema'
+  | 'add_items'
+  | 'drop_keyword'
+  | 'inline_ref'
+  | 'merge_all_of'
+  | 'merge_root'
+  | 'move_definitions'
+  | 'prune_definitions'
+  | 'rename_property'
+  | 'rewrite_boolean_schema'
+  | 'rewrite_const'
+  | 'rewrite_dependencies'
+  | 'rewrite_enum'
+  | 'rewrite_one_of'
+  | 'rewrite_tuple'
+  | 'rewrite_type_list';
+
 /** One thing that is declared otherwise than the server sent it. */
 export interface Adjustment {
   readonly member: ToolMember;
-  readonly step: 'add_keyword' | 'cut_description' | 'cut_title' | 'drop_characters' | 'drop_output_schema';
-  /** A JSON Pointer: into the input schema for `add_keyword`, else to the member of the tool. */
+  readonly step: AdjustmentStep;
+  /**
+   * A JSON Pointer: into the input schema for `add_keyword` and the steps of the projection, else to the member of the
+   * tool. Empty where it stands for many places in the input schema.
+   */
   readonly path: string;
   /** Whether the declaration says less than the server did. */
   readonly loss: boolean;

@@ -23,6 +23,7 @@ import { Admission } from '../../src/http/admission.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { Readiness, Service } from '../../src/http/context.ts';
 import { newUuidV7 } from '../../src/ids.ts';
+import { inSlices } from '../../src/in-slices.ts';
 import { type BoundServer, bindServer } from '../../src/tools/bind-server.ts';
 import type { ToolDefinition, WithheldTool } from '../../src/tools/definition.ts';
 import type { ServerPolicy, ToolPolicy } from '../../src/tools/policy.ts';
@@ -198,6 +199,7 @@ export function createTestService(options: TestServiceOptions = {}): TestService
       return newUuidV7(startedAtMs + ids);
     },
     nextLoopTurn: () => new Promise((resolve) => setImmediate(resolve)),
+    inSlices: (steps) => inSlices(steps),
     hideForbidden: options.hideForbidden ?? false,
     aliases: servers.map(({ alias }) => alias),
   };

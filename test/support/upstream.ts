@@ -3,6 +3,7 @@ import { createActor } from '../../src/access/actor.ts';
 import type { EventFields, EventLog } from '../../src/core/events.ts';
 import { createRedactor } from '../../src/core/redact.ts';
 import type { Attempt, Caller, StoredToolList, ToolCall } from '../../src/dispatch/ports.ts';
+import { nativeFormat } from '../../src/formats/formats.ts';
 import type { ToolDefinition, WithheldTool } from '../../src/tools/definition.ts';
 import type { ConnectionDeps } from '../../src/upstream/connection.ts';
 import { Deadline } from '../../src/upstream/deadline.ts';
@@ -79,6 +80,7 @@ export const someone: Caller = {
   run: undefined,
   turn: undefined,
   token: undefined,
+  format: nativeFormat,
   declarationsChanged: false,
 };
 

@@ -3,6 +3,7 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import { canCarryExactNumbers } from '../../../src/core/json.ts';
 import { dispatch } from '../../../src/dispatch/dispatch.ts';
 import type { DispatchPorts } from '../../../src/dispatch/ports.ts';
+import { nativeFormat } from '../../../src/formats/formats.ts';
 import type { Binding } from '../../../src/tools/registry.ts';
 import { createTestService, functionCall, type TestServer, textResult, tool } from '../../support/service.ts';
 
@@ -101,6 +102,7 @@ describe('the order of the pipeline', () => {
         run: undefined,
         turn: undefined,
         token: undefined,
+        format: nativeFormat,
         declarationsChanged: false,
       },
       ports,

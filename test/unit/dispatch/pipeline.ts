@@ -12,7 +12,9 @@ import type {
   ToolCall,
 } from '../../../src/dispatch/ports.ts';
 import type { CallRecord } from '../../../src/dispatch/record.ts';
+import { nativeFormat } from '../../../src/formats/formats.ts';
 import { newUuidV7 } from '../../../src/ids.ts';
+import { inSlices } from '../../../src/in-slices.ts';
 import type { ToolPolicy } from '../../../src/tools/policy.ts';
 import type { Registry } from '../../../src/tools/registry.ts';
 import { MemoryLedger } from '../../support/memory-ledger.ts';
@@ -134,6 +136,7 @@ export class Pipeline {
         return loopTurn();
       },
       nextLoopTurn: loopTurn,
+      inSlices: (steps) => inSlices(steps),
       newId: () => newUuidV7(this.nowMs),
       hideForbidden,
       aliases: Object.values(aliases),
@@ -205,6 +208,7 @@ export function callerOf({
     run,
     turn,
     token: undefined,
+    format: nativeFormat,
     declarationsChanged: false,
   };
 }

@@ -96,7 +96,7 @@ describe('calls of the neutral format', () => {
     const read = mcp.readTurn([{ id: '', name: 5 }, 'x']);
     expect(read).toMatchObject({
       ok: false,
-      error: [{ pointer: '/1' }, { pointer: '/0/id' }, { pointer: '/0/name' }],
+      error: [{ pointer: '/0/id' }, { pointer: '/0/name' }, { pointer: '/1' }],
     });
     expect(mcp.readTurn('x').ok).toBe(false);
   });

@@ -30,6 +30,28 @@ describe('the declarations', () => {
     expect((await service.get('/v1/declarations?format=openai-responses', everything)).json).toEqual(json);
   });
 
+  test('are strict where that is asked for and nothing is lost by it or was lost before', async () => {
+    const union = {
+      type: 'object',
+      properties: {},
+      anyOf: [
+        { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] },
+        { type: 'object', properties: { b: { type: 'number' } }, required: ['b'] },
+      ],
+    };
+    const tools = [tool('plain', query), tool('union', union), tool('open', { type: 'object' })];
+    const service = createTestService({ servers: [{ alias: 'docs', tools }] });
+    const strictness = async (parameters: string) =>
+      (await service.get(`/v1/declarations?${parameters}`, everything)).json.tools.map(
+        ({ name, strict }: { name: string; strict: boolean }) => [name, strict],
+      );
+    expect(await strictness('strict=lossless')).toContainEqual(['docs__union', false]);
+    expect(await strictness('strict=off')).toContainEqual(['docs__plain', false]);
+    const closed = { ...query, additionalProperties: false };
+    service.list([{ alias: 'docs', tools: [tool('closed', closed)] }]);
+    expect(await strictness('strict=lossless')).toEqual([['docs__closed', true]]);
+  });
+
   test('in the neutral format are tools of MCP under declared names', async () => {
     const definition = {
       ...tool('search', query),
@@ -102,11 +124,12 @@ describe('the declarations', () => {
   });
 
   test('tell which tools are left out and why, to those who may see them', async () => {
+    const deep = { type: 'array', items: { $ref: '#/properties/a' } };
     const servers: TestServer[] = [
       {
         alias: 'docs',
         tools: [
-          tool('render', { type: 'object', properties: {}, oneOf: [{}] }),
+          tool('deep', { type: 'object', properties: { a: deep } }),
           tool('gone', { type: 'object', properties: { a: { $ref: '#/$defs/Gone' } } }),
           tool('plain'),
         ],
@@ -114,16 +137,18 @@ describe('the declarations', () => {
       },
     ];
     const service = createTestService({ servers });
-    const { json } = await service.get('/v1/declarations', everything);
+    const { json } = await service.get('/v1/declarations?format=gemini-interactions', everything);
     expect(names(json)).toEqual(['docs__plain']);
-    expect(json.omitted.map((entry: { tool: string }) => entry.tool)).toEqual(['gone', 'odd', 'render']);
-    expect(json.omitted[2]).toEqual({
+    expect(json.omitted.map((entry: { tool: string }) => entry.tool)).toEqual(['deep', 'gone', 'odd']);
+    expect(json.omitted[0]).toEqual({
       server: 'docs',
-      tool: 'render',
-      reason: 'the API refuses oneOf at the root of a schema',
+      tool: 'deep',
+      reason: 'its input schema refers to itself, which the API does not take',
     });
-    const inMcp = await service.get('/v1/declarations?format=mcp', everything);
-    expect(names(inMcp.json)).toEqual(['docs__plain', 'docs__render']);
+    for (const format of ['mcp', 'openai-responses']) {
+      const other = await service.get(`/v1/declarations?format=${format}`, everything);
+      expect(names(other.json)).toEqual(['docs__deep', 'docs__plain']);
+    }
     const narrow = await service.get('/v1/declarations', { scopes: ['tools:docs:odd'] });
     expect(narrow.json.omitted.map((entry: { tool: string }) => entry.tool)).toEqual(['odd']);
     const other = await service.get('/v1/declarations', { scopes: ['tools:tickets:*'] });
@@ -132,7 +157,7 @@ describe('the declarations', () => {
 
   test('add a missing root type and properties, and say so only of tools that are declared', async () => {
     const servers = [
-      { alias: 'docs', tools: [tool('bare', {}), tool('none', { oneOf: [{}] })] },
+      { alias: 'docs', tools: [tool('bare', {}), tool('none', { type: 'string' })] },
     ] as const satisfies TestServer[];
     const service = createTestService({ servers });
     const { json } = await service.get('/v1/declarations', everything);
