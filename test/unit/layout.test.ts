@@ -11,6 +11,7 @@ const floors: Readonly<Record<string, number>> = {
   tools: 1,
   formats: 1,
   access: 1,
+  client: 1,
   dispatch: 2,
   upstream: 3,
   ledger: 3,
@@ -76,6 +77,11 @@ test('the MCP SDK stays inside upstream/', () => {
     ({ target, folder }) => target.startsWith('@modelcontextprotocol/') && folder !== 'upstream',
   );
   expect(outside).toEqual([]);
+});
+
+test('the published client imports nothing else of ours, and nobody imports it', () => {
+  const crossing = local.filter((each) => (each.folder === 'client') !== (folderOf(each) === 'client'));
+  expect(crossing).toEqual([]);
 });
 
 test('the pure floors use no I/O of the platform', () => {

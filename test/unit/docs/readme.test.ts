@@ -16,12 +16,13 @@ const pages = [
   'docs/delivery.md',
   'docs/reliability.md',
   'docs/configuration.md',
+  'docs/formats.md',
 ];
 
 describe('the README', () => {
   test.each([
-    ['ts', 'examples/loop.ts'],
-    ['python', 'examples/loop.py'],
+    ['ts', 'examples/loops/openai-responses.ts'],
+    ['python', 'examples/loops/openai-responses.py'],
   ])('quotes the loop in %s word for word from %s', (language, path) => {
     expect(read('README.md')).toContain(`\`\`\`${language}\n${read(path)}\`\`\`\n`);
   });
