@@ -1,0 +1,116 @@
+import Anthropic from '@anthropic-ai/sdk';
+import { BedrockRuntimeClient, ConverseCommand, type Message } from '@aws-sdk/client-bedrock-runtime';
+import { type Content, GoogleGenAI } from '@google/genai';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { type Client, createClient, type TurnOptions } from '../../src/client/client.ts';
+import { anthropic } from './models/anthropic.ts';
+import { bedrock } from './models/bedrock.ts';
+import { gemini } from './models/gemini.ts';
+import { modelKey, question, withModel } from './support/loop.ts';
+import { lastWords, type ModelServer } from './support/model-server.ts';
+
+let callgate: Client;
+beforeAll(() => {
+  callgate = createClient(inject('callgate'));
+});
+
+/** A tool that the back-end has itself. */
+const clock = { name: 'clock', description: 'Tells the time.' };
+const time = '12:00';
+const calls = [
+  { name: 'everything__echo', input: { message: 'hello' } },
+  { name: 'lab__fail', input: {} },
+  { name: clock.name, input: {} },
+];
+const taken = { order: 'sequential', unknown: 'leave' } as const satisfies Partial<TurnOptions<'anthropic'>>;
+
+function expectAnswers(model: ModelServer, words: string | undefined): void {
+  expect(model.refusals).toEqual([]);
+  expect(model.seen.map(({ text }) => text)).toEqual([
+    'Echo: hello',
+    expect.stringContaining('quota exceeded'),
+    time,
+  ]);
+  expect(model.seen.map(({ isError }) => isError)).toEqual([false, true, false]);
+  expect(words).toBe(lastWords);
+}
+
+describe('a back-end with tools of its own puts their results into the one message of all results', () => {
+  test('for Anthropic', () =>
+    withModel(
+      anthropic,
+      async (model) => {
+        const client = new Anthropic({ apiKey: modelKey, baseURL: model.url });
+        const { tools } = await callgate.declarations({ format: 'anthropic' });
+        const messages: Anthropic.MessageParam[] = [{ role: 'user', content: question }];
+        const request = {
+          model: 'claude-sonnet-5',
+          max_tokens: 1_024,
+          messages,
+          tools: [...tools, { ...clock, input_schema: { type: 'object' as const } }],
+        };
+        const answer = await client.messages.create(request);
+        const { append, left } = await callgate.turn(answer, { format: 'anthropic', ...taken });
+        expect(left).toMatchObject([{ name: clock.name }]);
+        const own: Anthropic.ToolResultBlockParam[] = left.map(({ call_id }) => ({
+          type: 'tool_result',
+          tool_use_id: call_id,
+          content: time,
+        }));
+        messages.push({ role: 'assistant', content: answer.content });
+        messages.push({ role: 'user', content: [...(append[0]?.content ?? []), ...own] });
+        const [block] = (await client.messages.create(request)).content;
+        expectAnswers(model, block?.type === 'text' ? block.text : undefined);
+      },
+      calls,
+    ));
+
+  test('for Gemini', () =>
+    withModel(
+      gemini('gemini-3-pro', false),
+      async (model) => {
+        const client = new GoogleGenAI({ apiKey: modelKey, httpOptions: { baseUrl: model.url } });
+        const { tools } = await callgate.declarations({ format: 'gemini' });
+        const contents: Content[] = [{ role: 'user', parts: [{ text: question }] }];
+        const config = { tools: [...tools, { functionDeclarations: [clock] }] };
+        const answer = await client.models.generateContent({ model: 'gemini-3-pro', contents, config });
+        const { append, left } = await callgate.turn(answer, { format: 'gemini', ...taken });
+        const own = left.map(({ call_id: id, name }) => ({
+          functionResponse: { id, name, response: { output: time } },
+        }));
+        contents.push(answer.candidates?.[0]?.content ?? {});
+        contents.push({ role: 'user', parts: [...(append[0]?.parts ?? []), ...own] });
+        const last = await client.models.generateContent({ model: 'gemini-3-pro', contents, config });
+        expectAnswers(model, last.text);
+      },
+      calls,
+    ));
+
+  test('for Bedrock', () =>
+    withModel(
+      bedrock,
+      async (model) => {
+        const client = new BedrockRuntimeClient({
+          region: 'us-east-1',
+          endpoint: model.url,
+          credentials: { accessKeyId: modelKey, secretAccessKey: 'secret' },
+        });
+        const { tools } = await callgate.declarations({ format: 'bedrock' });
+        const messages: Message[] = [{ role: 'user', content: [{ text: question }] }];
+        const toolConfig = {
+          tools: [...tools, { toolSpec: { ...clock, inputSchema: { json: { type: 'object' } } } }],
+        };
+        const send = () => client.send(new ConverseCommand({ modelId: 'nova', messages, toolConfig }));
+        const answer = await send();
+        const { append, left } = await callgate.turn(answer, { format: 'bedrock', ...taken });
+        const own = left.map(({ call_id }) => ({
+          toolResult: { toolUseId: call_id, content: [{ text: time }] },
+        }));
+        messages.push({ role: 'assistant', content: answer.output?.message?.content });
+        messages.push({ role: 'user', content: [...(append[0]?.content ?? []), ...own] });
+        expectAnswers(model, (await send()).output?.message?.content?.[0]?.text);
+        client.destroy();
+      },
+      calls,
+    ));
+});
