@@ -4,10 +4,10 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cpuUs } from './cpu.mjs';
 
-const warmUp = { inFlight: 64, seconds: 2 };
+const usualWarmUp = { inFlight: 64, seconds: 2 };
 
 /** Resolves with one sample for each round, subject and number of calls in flight. */
-export async function interleave(subjects, { rounds, seconds, inFlight }) {
+export async function interleave(subjects, { rounds, seconds, inFlight, warmUp = usualWarmUp }) {
   const samples = [];
   for (const subject of subjects) {
     await subject.load(warmUp);

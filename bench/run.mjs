@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { measureBulkhead } from './parts/bulkhead.mjs';
 import { measureCalls } from './parts/calls.mjs';
 import { measureHttp } from './parts/http.mjs';
+import { measureDeclarations } from './parts/declarations.mjs';
 import { measurePostgres } from './parts/postgres.mjs';
 import { measureRecords } from './parts/records.mjs';
 import { measureServers } from './parts/servers.mjs';
@@ -15,12 +16,15 @@ import { measureStart } from './parts/start.mjs';
 import { measureStdio } from './parts/stdio.mjs';
 import { measureToken } from './parts/token.mjs';
 import { measureTools } from './parts/tools.mjs';
+import { measureTurns } from './parts/turns.mjs';
 import { report, writeInto } from './report.mjs';
 
 const parts = {
   calls: measureCalls,
+  turns: measureTurns,
   start: measureStart,
   tools: measureTools,
+  declarations: measureDeclarations,
   token: measureToken,
   servers: measureServers,
   bulkhead: measureBulkhead,

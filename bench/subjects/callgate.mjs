@@ -28,7 +28,8 @@ function nextCall(alias) {
 /**
  * Starts callgate with one echo server for each alias of `classes`, its tool classed as told; `servers` says how to start
  * those that are others, `settings` what is particular about them. `load` calls the first of all, `loadOf` the one it is
- * given, `loadOver` several in turn. The ledger is a new SQLite file, unless `ledger` names another one.
+ * given, `loadOver` several in turn; `loadTurns` posts turns in a format. The ledger is a new SQLite file, unless `ledger`
+ * names another one.
  */
 export async function startCallgate(
   folder,
@@ -89,6 +90,8 @@ export async function startCallgate(
     loadOver: (called, shape) => loadHttp(callsTo(...called), shape),
     /** Makes one call, and tells whether it was answered as it should be. */
     post,
+    loadTurns: (format, next, shape) =>
+      loadHttp({ port, method: 'POST', path: `/v1/turns?format=${format}`, headers, next }, shape),
     stop: async () => {
       await program.stop();
       issuer.stop();
