@@ -1,4 +1,4 @@
-// A turn of 8 calls in each format, as a whole answer of a model, beside 8 intents of the native format and nothing else.
+// A turn of 8 calls in each format, as a whole answer of a model, beside 8 intents of the native format alone.
 import { formats } from '../../dist/formats/formats.js';
 import { interleave } from '../interleave.mjs';
 import { modelAnswers, nativeIntents } from '../model-answers.mjs';

@@ -5,6 +5,8 @@ import type { Intent } from '../formats/format.ts';
 const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 /** Nine of these letters are an id that every provider takes. */
 const madeIdChars = 9;
+/** The hash has 43 letters; the others are not looked at. */
+const restOfHash = 62n ** BigInt(43 - madeIdChars);
 
 /**
  * The calls of a turn, each with an id: one that the model left without gets its own, from the name of the turn and its
@@ -24,11 +26,11 @@ export const identify = (
 
 /** The first letters, base 62, of SHA-256(turn, index) (design section 4). */
 function madeId(turn: string, index: number): string {
-  let number = BigInt(`0x${hash('sha256', JSON.stringify([turn, index]))}`);
+  let number = BigInt(`0x${hash('sha256', JSON.stringify([turn, index]))}`) / restOfHash;
   let text = '';
-  for (let place = 0; place < 43; place++) {
+  for (let place = 0; place < madeIdChars; place++) {
     text = (letters[Number(number % 62n)] ?? '') + text;
     number /= 62n;
   }
-  return text.slice(0, madeIdChars);
+  return text;
 }
