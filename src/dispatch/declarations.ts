@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Actor } from '../access/actor.ts';
 import { authorise, hasGrantOn } from '../access/authorise.ts';
@@ -10,6 +10,7 @@ import type { DeclaredTool, DeclareOptions, Format } from '../formats/format.ts'
 import { projectionOf } from '../tools/projection.ts';
 import type { Adjustment, Binding, Registry } from '../tools/registry.ts';
 import { strictSchema } from '../tools/strict-schema.ts';
+import { jsonPieces } from './json-pieces.ts';
 import type { DispatchPorts } from './ports.ts';
 
 /** Narrows a list of declarations; patterns may end in `*`. Empty lists narrow nothing. */
@@ -45,6 +46,8 @@ export class Declarations {
   });
   /** Bodies that are being made: whoever asks for the same one meanwhile waits for it. */
   readonly #making = new Map<string, Promise<DeclarationBody>>();
+  /** Ends with the last of them: side by side, their slices would add up, and so would what they hold. */
+  #lastMade: Promise<unknown> = Promise.resolve();
   readonly #revisions = new LRUCache<string, string>({ max: 10_000 });
 
   constructor(ports: Pick<DispatchPorts, 'registry' | 'upstream' | 'aliases' | 'inSlices'>) {
@@ -70,14 +73,15 @@ export class Declarations {
     const body = this.#bodies.get(key) ?? this.#making.get(key);
     if (body !== undefined) return body;
     const revision = this.revision(actor, format);
-    const making = this.#ports
-      .inSlices(writeBody(registry, actor, wish, pending, revision))
+    const making = this.#lastMade
+      .then(() => this.#ports.inSlices(writeBody(registry, actor, wish, pending, revision)))
       .then((made) => {
         this.#bodies.set(key, made);
         return made;
       })
       .finally(() => this.#making.delete(key));
     this.#making.set(key, making);
+    this.#lastMade = making.catch(() => {});
     return making;
   }
 
@@ -98,11 +102,7 @@ export class Declarations {
 const visible = (registry: Registry, actor: Actor): readonly Binding[] =>
   registry.bindings.filter((binding) => authorise(actor, binding.target).allowed);
 
-interface OmittedTool {
-  readonly server: string;
-  readonly tool: string;
-  readonly reason: string;
-}
+type OmittedTool = Readonly<Record<'server' | 'tool' | 'reason', string>>;
 
 interface Declared {
   readonly tools: DeclaredTool[];
@@ -111,6 +111,15 @@ interface Declared {
   readonly omitted: OmittedTool[];
 }
 
+/**
+ * Characters of those schemas of one server that are written otherwise for a provider, and of what is told of that. With
+ * references written out, and long paths told many times, a short list can become one that no text can hold.
+ */
+const grownCharsMax = 33_554_432;
+const grewTooMuch =
+  'the input schemas of its server, written as the API wants them, have over ' +
+  `${grownCharsMax} characters together`;
+
 /** Brings each tool into the form that the format can carry. It pauses after each, so that others get their turn. */
 function* declare(
   bindings: readonly Binding[],
@@ -118,11 +127,16 @@ function* declare(
   options: DeclareOptions,
 ): Generator<void, Declared> {
   const declared: Declared = { tools: [], adjusted: [], omitted: [] };
+  const grownChars = new Map<string, number>();
   for (const binding of bindings) {
     const { name, alias, tool, adjustments } = binding;
     const projected = declaredTool(binding, format, options);
+    const grown = (grownChars.get(alias) ?? 0) + (projected.ok ? projected.value.grownChars : 0);
     if (!projected.ok) declared.omitted.push({ server: alias, tool, reason: projected.error });
-    else {
+    else if (grown > grownCharsMax) {
+      declared.omitted.push({ server: alias, tool, reason: grewTooMuch });
+    } else {
+      grownChars.set(alias, grown);
       declared.tools.push(projected.value.tool);
       const steps = [
         ...adjustments.filter(({ member }) => format.members.has(member)),
@@ -141,15 +155,15 @@ function declaredTool(
   binding: Binding,
   format: Format,
   options: DeclareOptions,
-): Result<{ tool: DeclaredTool; steps: readonly Adjustment[] }, string> {
+): Result<{ tool: DeclaredTool; steps: readonly Adjustment[]; grownChars: number }, string> {
   const own = binding.description === '' ? undefined : binding.description;
   if (format.schemaRules === undefined) {
     const tool = { binding, description: own, schema: binding.inputSchema, isStrict: false };
-    return ok({ tool, steps: [] });
+    return ok({ tool, steps: [], grownChars: 0 });
   }
   const projection = projectionOf(binding, format.schemaRules);
   if (!projection.ok) return projection;
-  const { schema, steps, note } = projection.value;
+  const { schema, steps, grownChars, note } = projection.value;
   // A schema that has lost something already would forbid in strict mode what the server takes.
   const isLossless = !steps.some(({ loss }) => loss);
   const strict = options.strict === 'lossless' && isLossless ? strictSchema(schema) : undefined;
@@ -157,8 +171,12 @@ function declaredTool(
   return ok({
     tool: { binding, description, schema: strict ?? schema, isStrict: strict !== undefined },
     steps,
+    grownChars,
   });
 }
+
+/** Characters of a body that are written at a time; a hash has to be worth its call. */
+const partCharsMin = 65_536;
 
 function* writeBody(
   registry: Registry,
@@ -189,9 +207,23 @@ function* writeBody(
     warnings,
   };
   yield;
-  const bytes = new TextEncoder().encode(JSON.stringify(body));
-  yield;
-  return { bytes, revision, etag: `"${hash(bytes)}"` };
+  const sha = createHash('sha256');
+  const parts: Buffer[] = [];
+  let text = '';
+  const writePart = (): void => {
+    const part = Buffer.from(text);
+    sha.update(part);
+    parts.push(part);
+    text = '';
+  };
+  for (const piece of jsonPieces(body)) {
+    text += piece;
+    if (text.length < partCharsMin) continue;
+    writePart();
+    yield;
+  }
+  writePart();
+  return { bytes: Buffer.concat(parts), revision, etag: `"${shortened(sha)}"` };
 }
 
 const byServerAndTool = (a: OmittedTool, b: OmittedTool): number =>
@@ -204,5 +236,6 @@ const passes = (filter: DeclarationFilter, alias: string, names: readonly string
   (filter.tools.length === 0 ||
     filter.tools.some((pattern) => names.some((name) => fitsPattern(pattern, name))));
 
-const hash = (data: string | Uint8Array): string =>
-  createHash('sha256').update(data).digest('base64url').slice(0, 22);
+const hash = (text: string): string => shortened(createHash('sha256').update(text));
+
+const shortened = (sha: Hash): string => sha.digest('base64url').slice(0, 22);

@@ -229,7 +229,9 @@ async function write(
   // The requests of the attempt have been counted with its first end.
   const onLateAnswer = (late: Attempt): void =>
     settleLate(taken, { ...endOf(late, binding, flight, ports), attempts: 0 }, ports);
-  const attempt = await ports.upstream.callTool(toolCall(flight, binding, value, caller, beforeSend, onLateAnswer));
+  const attempt = await ports.upstream.callTool(
+    toolCall(flight, binding, value, caller, beforeSend, onLateAnswer),
+  );
   const end = endOf(attempt, binding, flight, ports);
   // What was not sent has nothing to lose: without its end in the ledger, the next sweep says the same of it.
   const patienceMs = end.outcome.status === 'not_sent' ? 0 : binding.policy.timeoutMs;

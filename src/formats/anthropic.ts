@@ -2,14 +2,29 @@ import { isJsonObject, type JsonObject } from '../core/json.ts';
 import { fail, ok } from '../core/result.ts';
 import { truncate } from '../core/text.ts';
 import { anthropicSchema } from './anthropic-schema.ts';
-import { FieldReader, notReadable, type ReadItem, readAlone, readList, wholeItems } from './fields.ts';
+import {
+  FieldReader,
+  leftAlone,
+  memberOf,
+  notReadable,
+  type ReadItem,
+  readAlone,
+  readList,
+  wholeItems,
+} from './fields.ts';
 import type { Format } from './format.ts';
 import { isWebImage, type MediaPart, takesNone } from './parts.ts';
 import { renderAs } from './render.ts';
 
 const expected = 'a whole message with its "content", a list of content blocks, or one tool_use block';
-/** Stop reasons of an answer that ends in the middle, so that its last block may be half a call. */
-const cutReasons: ReadonlySet<unknown> = new Set(['max_tokens', 'model_context_window_exceeded', 'refusal']);
+/**
+ * Stop reasons of an answer that ends in the middle, so that its last block may be half a call; none is what the
+ * message of a stream has before its end.
+ */
+const cutReasons: ReadonlySet<unknown> = new Set([
+  ...['max_tokens', 'model_context_window_exceeded', 'refusal'],
+  null,
+]);
 /** Characters of base64 that the API takes of one image, and of a request, in which a document has to fit. */
 const imageCharsMax = 5_242_880;
 const documentCharsMax = 30_000_000;
@@ -34,7 +49,8 @@ export const anthropic: Format = {
       const whole = wholeItems(content, cutReasons.has(stop_reason));
       return readList(whole, (index) => `/content/${index}`, readBlock);
     }
-    return typeof content === 'string' ? ok([]) : fail(notReadable(expected));
+    const isText = typeof content === 'string' && memberOf(body, 'tool_calls', 'toolCalls') === undefined;
+    return isText ? ok([]) : fail(notReadable(expected));
   },
 
   declare(tools, { defer }) {
@@ -67,14 +83,15 @@ export const anthropic: Format = {
 
 /** What the provider runs itself (`server_tool_use`, `mcp_tool_use`) has another type, and is left alone. */
 const readBlock: ReadItem = (item, pointer) => {
-  if (item.type !== 'tool_use') return undefined;
+  if (item.type !== 'tool_use') return leftAlone(item, pointer, 'anthropic');
   const fields = new FieldReader(item, pointer);
   const callId = fields.callId('id');
   const name = fields.name();
+  const input = fields.arguments('input');
   if (fields.faults.length > 0) return fail(fields.faults);
   // The result of a call of a toolset names the toolset again.
   const echo = typeof item.toolset_name === 'string' ? { toolset_name: item.toolset_name } : undefined;
-  return ok({ callId, name, arguments: item.input, echo });
+  return ok({ callId, name, arguments: input, echo });
 };
 
 const isNative = (part: MediaPart): boolean =>

@@ -4,6 +4,7 @@ import { fail, ok } from '../core/result.ts';
 import { bedrockSchema } from './bedrock-schema.ts';
 import {
   FieldReader,
+  leftAlone,
   memberOf,
   notReadable,
   type ReadItem,
@@ -110,13 +111,18 @@ export const bedrock: Format = {
 /** The block of a call, or the call alone. What the provider runs itself says so in its type, and is left alone. */
 const readBlock: ReadItem = (item, pointer) => {
   const isBare = item.toolUse === undefined;
-  if (isBare && memberOf(item, 'toolUseId', 'input') === undefined) return undefined;
+  if (isBare && memberOf(item, 'toolUseId', 'input') === undefined)
+    return leftAlone(item, pointer, 'bedrock');
   const call = isBare ? item : item.toolUse;
   const at = isBare ? pointer : `${pointer}/toolUse`;
   if (!isJsonObject(call)) return fail([{ pointer: at, detail: 'must be an object' }]);
   if (call.type === 'server_tool_use') return undefined;
   const fields = new FieldReader(call, at);
-  const read = { callId: fields.callId('toolUseId'), name: fields.name(), arguments: call.input };
+  const read = {
+    callId: fields.callId('toolUseId'),
+    name: fields.name(),
+    arguments: fields.arguments('input'),
+  };
   return fields.faults.length > 0 ? fail(fields.faults) : ok(read);
 };
 

@@ -1,9 +1,10 @@
 import type { FunctionCall } from '../core/call.ts';
-import { isJsonObject, type JsonObject } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { fail, ok } from '../core/result.ts';
 import type { SchemaRules } from '../tools/projection.ts';
 import {
   FieldReader,
+  leftAlone,
   memberOf,
   notReadable,
   type ReadItem,
@@ -52,6 +53,12 @@ const cutReasons: ReadonlySet<string> = new Set([
 export function chatFormat(variant: ChatVariant): Format {
   const readCall = callReader(variant);
   const readMessage = (message: JsonObject, pointer: string, isCut: boolean): ReadTurn => {
+    // Of the content only calls matter, which stand there in the formats of others.
+    const blocks = Array.isArray(message.content) ? (message.content as readonly JsonValue[]) : [];
+    for (const [index, block] of blocks.entries()) {
+      const foreign = isJsonObject(block) && leftAlone(block, `${pointer}/content/${index}`, variant.name);
+      if (foreign) return foreign;
+    }
     const isSnake = memberOf(message, 'tool_calls') !== undefined;
     const key = isSnake ? 'tool_calls' : 'toolCalls';
     const calls = memberOf(message, key) ?? [];
@@ -111,7 +118,7 @@ const callReader =
   (kind: string | undefined): ReadItem =>
   (item, pointer) => {
     const type = item.type ?? 'function';
-    if (type !== 'function' && type !== 'custom') return undefined;
+    if (type !== 'function' && type !== 'custom') return leftAlone(item, pointer, 'openai-chat');
     const asked = item[type];
     if (!isJsonObject(asked)) {
       const detail = 'is missing: send the call as the model gave it, with its name and arguments';
@@ -125,10 +132,14 @@ const callReader =
       : item.id === 'null'
         ? undefined
         : fields.optionalCallId('id');
-    const name = named.name();
+    const read = {
+      callId,
+      name: named.name(),
+      arguments: named.arguments(type === 'custom' ? 'input' : 'arguments'),
+      kind,
+    };
     const faults = [...fields.faults, ...named.faults];
-    if (faults.length > 0) return fail(faults);
-    return ok({ callId, name, arguments: type === 'custom' ? asked.input : asked.arguments, kind });
+    return faults.length > 0 ? fail(faults) : ok(read);
   };
 
 // OpenAI takes a function for not strict where nothing is said; it is said all the same, as gateways differ in that.

@@ -41,7 +41,23 @@ export class FieldReader {
   name(): string {
     return this.text('name', limits.nameCharsMax, 'send the name that the model called, unchanged');
   }
+
+  /** The arguments, as they are. A call whose arguments stand elsewhere must not run without any. */
+  arguments(key: string): JsonValue | undefined {
+    const value = this.#object[key];
+    const elsewhere =
+      value === undefined ? argumentKeys.find((each) => isThere(this.#object[each])) : undefined;
+    if (elsewhere !== undefined) {
+      const detail = `is a member of another format; this one has the arguments in ${JSON.stringify(key)}`;
+      this.faults.push({ pointer: `${this.#pointer}/${elsewhere}`, detail });
+    }
+    return value;
+  }
 }
+
+const argumentKeys = ['arguments', 'args', 'input', 'parameters'] as const;
+
+const isThere = (value: JsonValue | undefined): boolean => value !== undefined && value !== null;
 
 /** An empty body, a scalar, or an object of another kind: the fault says what this format reads. */
 export const notReadable = (expected: string): readonly BodyFault[] => [
@@ -59,6 +75,28 @@ export type ReadItem = (
 
 /** The intents of a body, or what is wrong with it. */
 export type ReadTurn = Result<readonly Intent[], readonly BodyFault[]>;
+
+/** What shows a call, in the format of each API. */
+const marks: readonly (readonly [format: string, isCall: (item: JsonObject) => boolean])[] = [
+  ['anthropic', ({ type }) => type === 'tool_use'],
+  ['bedrock', ({ toolUse }) => isJsonObject(toolUse ?? null)],
+  ['gemini', (item) => isJsonObject(memberOf(item, 'functionCall', 'function_call') ?? null)],
+  ['gemini-interactions', ({ type, call_id }) => type === 'function_call' && !isThere(call_id)],
+  ['openai-chat', ({ function: asked }) => isJsonObject(asked ?? null)],
+  ['openai-responses', ({ type, call_id }) => type === 'function_call' && isThere(call_id)],
+];
+
+/** An item that is none of ours to answer; a fault where it is a call of another format, which would go unanswered. */
+export function leftAlone(
+  item: JsonObject,
+  pointer: string,
+  format: string,
+): Result<never, readonly BodyFault[]> | undefined {
+  const other = marks.find(([, isCall]) => isCall(item))?.[0];
+  return other === undefined || other === format
+    ? undefined
+    : fail([{ pointer, detail: `is a call of the format ${other}: name that format, not ${format}` }]);
+}
 
 /** Reads the calls of a list, which holds objects and nothing else. */
 export function readList(

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { fail, ok } from '../core/result.ts';
 import {
   FieldReader,
+  leftAlone,
   notReadable,
   type ReadItem,
   type ReadTurn,
@@ -78,12 +79,17 @@ function readSteps(steps: readonly JsonValue[], pointer: string, isCut: boolean)
 const readStep =
   (answered: ReadonlySet<JsonValue | undefined>): ReadItem =>
   (item, pointer) => {
-    if (item.type !== 'function_call' || (item.id !== undefined && answered.has(item.id))) return undefined;
+    if (item.type !== 'function_call') return leftAlone(item, pointer, 'gemini-interactions');
+    if (item.id !== undefined && answered.has(item.id)) return undefined;
     // An item of the Responses API has the same type, and an id that stands for nothing.
     if (typeof item.call_id === 'string')
       return fail([{ pointer: `${pointer}/call_id`, detail: ofResponses }]);
     const fields = new FieldReader(item, pointer);
-    const call = { callId: fields.callId('id'), name: fields.name(), arguments: item.arguments };
+    const call = {
+      callId: fields.callId('id'),
+      name: fields.name(),
+      arguments: fields.arguments('arguments'),
+    };
     return fields.faults.length > 0 ? fail(fields.faults) : ok(call);
   };
 

@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { fail, ok } from '../core/result.ts';
 import {
   FieldReader,
+  leftAlone,
   memberOf,
   notReadable,
   type ReadItem,
@@ -104,15 +105,15 @@ const readPart =
   (kind: string | undefined): ReadItem =>
   (item, pointer) => {
     const called = calledIn(item);
-    if (called === undefined) return undefined;
+    if (called === undefined) return leftAlone(item, pointer, 'gemini');
     const [key, call] = called;
     const at = key === undefined ? pointer : `${pointer}/${key}`;
     if (!isJsonObject(call)) return fail([{ pointer: at, detail: 'must be an object' }]);
     if (isPartial(call)) return undefined;
     const fields = new FieldReader(call, at);
     const callId = fields.optionalCallId('id');
-    const name = fields.name();
-    return fields.faults.length > 0 ? fail(fields.faults) : ok({ callId, name, arguments: call.args, kind });
+    const read = { callId, name: fields.name(), arguments: fields.arguments('args'), kind };
+    return fields.faults.length > 0 ? fail(fields.faults) : ok(read);
   };
 
 /** The call of a part, and the member it is; without one where the call itself stands in the list, as the SDK lists them. */

@@ -39,7 +39,7 @@ export const mcp: Format = {
 
 function readItem(item: JsonObject, pointer: string): Result<FunctionCall, readonly BodyFault[]> {
   const fields = new FieldReader(item, pointer);
-  const call = { callId: fields.callId('id'), name: fields.name(), arguments: item.arguments };
+  const call = { callId: fields.callId('id'), name: fields.name(), arguments: fields.arguments('arguments') };
   return fields.faults.length > 0 ? fail(fields.faults) : ok(call);
 }
 

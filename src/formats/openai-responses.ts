@@ -3,7 +3,15 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { fail, ok, type Result } from '../core/result.ts';
 import { truncate } from '../core/text.ts';
-import { FieldReader, notReadable, type ReadItem, readAlone, readList } from './fields.ts';
+import {
+  FieldReader,
+  leftAlone,
+  notReadable,
+  type ReadItem,
+  readAlone,
+  readList,
+  wholeItems,
+} from './fields.ts';
 import type { BodyFault, DeclaredTool, NativeFormat } from './format.ts';
 import { openaiSchema } from './openai-schema.ts';
 import { isWebImage, type MediaPart } from './parts.ts';
@@ -15,6 +23,8 @@ const fileDataCharsMax = 73_400_320;
 /** Characters of what a model is told of a namespace before it has looked into it. */
 const namespaceCharsMax = 1_000;
 const callTypes: ReadonlySet<JsonValue> = new Set(['function_call', 'custom_tool_call']);
+/** Statuses of an answer that ends in the middle. */
+const cutStatuses: ReadonlySet<unknown> = new Set(['incomplete', 'in_progress', 'failed', 'cancelled']);
 const expected =
   'a function_call item, a list of output items, or a whole Responses object with its "output" list';
 
@@ -47,9 +57,12 @@ export const openaiResponses: NativeFormat = {
     if (Array.isArray(body)) return readList(body, (index) => `/${index}`, readFinished);
     if (!isJsonObject(body)) return fail(notReadable(expected));
     if (callTypes.has(body.type ?? null)) return readAlone(body, readFinished);
-    return Array.isArray(body.output)
-      ? readList(body.output, (index) => `/output/${index}`, readFinished)
-      : fail(notReadable(expected));
+    const { output, status } = body;
+    if (!Array.isArray(output)) return fail(notReadable(expected));
+    const last: unknown = output.at(-1);
+    // What stands last in an answer that was cut off is whole only where it says so.
+    const isCut = cutStatuses.has(status) && isJsonObject(last) && last.status !== 'completed';
+    return readList(wholeItems(output, isCut), (index) => `/output/${index}`, readFinished);
   },
 
   declare(tools, { namespaces, defer }) {
@@ -106,7 +119,9 @@ function namespaceOf(alias: string, tools: readonly DeclaredTool[], defer: boole
 
 /** Text, reasoning, calls that the provider runs itself and calls cut off in the middle are not ours to answer. */
 const readFinished: ReadItem = (item, pointer) =>
-  callTypes.has(item.type ?? null) && !isUnfinished(item) ? readItem(item, pointer) : undefined;
+  callTypes.has(item.type ?? null) && !isUnfinished(item)
+    ? readItem(item, pointer)
+    : leftAlone(item, pointer, 'openai-responses');
 
 const isUnfinished = ({ status }: JsonObject): boolean => status === 'incomplete' || status === 'in_progress';
 
@@ -118,13 +133,14 @@ function readItem(item: JsonObject, pointer: string): Result<FunctionCall, reado
     item.namespace === undefined || item.namespace === null
       ? undefined
       : fields.text('namespace', limits.nameCharsMax, 'leave it out, or send it as the model did');
-  if (fields.faults.length > 0) return fail(fields.faults);
   const isCustom = item.type === 'custom_tool_call';
+  const own = fields.arguments(isCustom ? 'input' : 'arguments');
+  if (fields.faults.length > 0) return fail(fields.faults);
   return ok({
     callId,
     name,
     namespace,
-    arguments: isCustom ? item.input : item.arguments,
+    arguments: own,
     echo: item.caller === undefined || item.caller === null ? undefined : { caller: item.caller },
     kind: isCustom ? 'custom_tool_call' : undefined,
   });

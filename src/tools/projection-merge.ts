@@ -1,8 +1,12 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { Unprojectable } from './projection-steps.ts';
 
-/** Keywords and comparisons that one schema may take to merge. A hostile one would take hours. */
+/** Members that one schema may take to merge, read or copied: about 20 ms. A hostile one would take hours. */
 const effortMax = 40_000;
+/** Entries of a list that take as long as one member. */
+const entriesPerEffort = 4;
+/** Characters of a value, written to be compared, that take as long. */
+const charsPerEffort = 24;
 
 /** Keywords that say something about a value and judge nothing. */
 export const annotations: ReadonlySet<string> = new Set([
@@ -66,9 +70,9 @@ export class Merger {
   bothObjects(first: JsonObject, second: JsonObject): JsonObject {
     const left = this.#follow(first);
     const right = this.#follow(second);
+    this.spendOn(left, right);
     const merged: Record<string, JsonValue> = { ...left };
     for (const [keyword, value] of Object.entries(right)) {
-      this.spend();
       const own = Object.hasOwn(left, keyword) ? left[keyword] : undefined;
       merged[keyword] = own === undefined ? value : this.#keyword(keyword, own, value);
     }
@@ -85,6 +89,16 @@ export class Merger {
     return this.#asEnum(different) ?? { anyOf: different };
   }
 
+  /** Pays for the copies of objects: what is merged into one of many parts is copied as often. */
+  spendOn(...objects: readonly JsonObject[]): void {
+    for (const object of objects) this.spend(Object.keys(object).length);
+  }
+
+  /** Pays for going over lists. */
+  spendOnLists(...lists: readonly (readonly JsonValue[])[]): void {
+    for (const list of lists) this.spend(list.length / entriesPerEffort);
+  }
+
   spend(effort = 1): void {
     this.#effortLeft -= effort;
     if (this.#effortLeft < 0) throw new Unprojectable('its input schema has too much to merge into one');
@@ -95,9 +109,13 @@ export class Merger {
     if (nested.has(keyword)) return this.both(first, second);
     if (keyword === 'properties' && isJsonObject(first) && isJsonObject(second))
       return this.#properties(first, second);
-    if (keyword === 'required') return [...new Set([...listOf(first), ...listOf(second)])];
+    if (keyword === 'required') {
+      this.spendOnLists(listOf(first), listOf(second));
+      return [...new Set([...listOf(first), ...listOf(second)])];
+    }
     if (keyword === 'type') return this.#types(listOf(first), listOf(second)) ?? this.#firstOf(first);
     if (keyword === 'enum') {
+      this.spendOnLists(listOf(first), listOf(second));
       const known = new Set(listOf(second).map((value) => this.#text(value)));
       const common = listOf(first).filter((value) => known.has(this.#text(value)));
       return common.length > 0 ? common : this.#firstOf(first);
@@ -117,9 +135,9 @@ export class Merger {
   }
 
   #properties(first: JsonObject, second: JsonObject): JsonObject {
+    this.spendOn(first, second);
     const merged: Record<string, JsonValue> = { ...first };
     for (const [name, schema] of Object.entries(second)) {
-      this.spend();
       const own = Object.hasOwn(first, name) ? first[name] : undefined;
       merged[name] = own === undefined ? schema : this.both(own, schema);
     }
@@ -161,7 +179,7 @@ export class Merger {
   #text(value: JsonValue): string {
     if (typeof value === 'string') return `"${value}`;
     const text = canonicalJson(value);
-    this.spend(text.length / 64);
+    this.spend(text.length / charsPerEffort);
     return text;
   }
 }

@@ -112,6 +112,8 @@ function withUnion(
     .filter(({ type }) => type === undefined || listOf(type).includes('object'));
   choices.push({ keyword, variants });
   merger.isExact = false;
+  merger.spendOn(schema, propertiesOf(schema));
+  merger.spendOnLists(...variants.map(requiredOf));
   const told = new Map<string, JsonValue[]>();
   for (const variant of variants) {
     for (const [name, property] of Object.entries(propertiesOf(variant))) {
@@ -145,8 +147,9 @@ function withOptional(schema: JsonObject, part: JsonObject, { merger }: Rewriter
   merger.isExact = false;
   const own = propertiesOf(schema);
   const added = Object.entries(propertiesOf(part)).filter(([name]) => !Object.hasOwn(own, name));
-  merger.spend(added.length);
   if (added.length === 0 || schema.additionalProperties === false) return schema;
+  merger.spendOn(schema, own);
+  merger.spend(added.length);
   return { ...schema, properties: { ...own, ...Object.fromEntries(added) } };
 }
 

@@ -35,6 +35,8 @@ export interface SchemaRules {
 export interface Projection {
   readonly schema: JsonObject;
   readonly steps: readonly Adjustment[];
+  /** Characters of what can be much longer than the server's own schema: of the steps, and of a schema that is. */
+  readonly grownChars: number;
   /** What the schema cannot say any more, for the description. */
   readonly note: string | undefined;
   /** The parameters that are declared otherwise than their server calls them: declared name to own. */
@@ -87,16 +89,21 @@ function project(source: JsonObject, rules: SchemaRules): Projection {
       steps.add('prune_definitions', `/${keyword}`, false);
   }
   // What is only rewritten in its place stays about as large as it was.
-  if (rewriter.hasDefinitions || plain.isMerged) checkSize(schema);
-  return { schema, steps: steps.list(), note: plain.note((own) => declared.get(own) ?? own), renames };
+  const schemaChars = rewriter.hasDefinitions || plain.isMerged ? checkSize(schema) : 0;
+  const grownChars = schemaChars + steps.chars;
+  const note = plain.note((own) => declared.get(own) ?? own);
+  return { schema, steps: steps.list(), grownChars, note, renames };
 }
 
 /** Adds the definitions that anything refers to. */
 function withDefinitions(root: JsonObject, rewriter: Rewriter): JsonObject {
   const definitions: Record<string, JsonValue> = {};
   const open: JsonValue[] = rewriter.hasDefinitions ? [root] : [];
+  // What was written out in many places is one and the same object.
+  const seen = new Set<JsonValue>();
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    if (typeof value !== 'object' || value === null) continue;
+    if (typeof value !== 'object' || value === null || seen.has(value)) continue;
+    seen.add(value);
     const reference = isJsonObject(value) ? value.$ref : undefined;
     const name = typeof reference === 'string' ? reference.slice('#/$defs/'.length) : '';
     const definition = Object.hasOwn(definitions, name) ? undefined : rewriter.definition(name);
@@ -111,7 +118,8 @@ function withDefinitions(root: JsonObject, rewriter: Rewriter): JsonObject {
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions };
 }
 
-function checkSize(schema: JsonObject): void {
+/** @returns about as many characters as it has */
+function checkSize(schema: JsonObject): number {
   const { charsMax, depthMax } = projectionLimits;
   let chars = 0;
   const measure = (value: JsonValue, depth: number): void => {
@@ -133,4 +141,5 @@ function checkSize(schema: JsonObject): void {
       }
   };
   measure(schema, 0);
+  return chars;
 }

@@ -67,7 +67,7 @@ export interface Adjustment {
   readonly step: AdjustmentStep;
   /**
    * A JSON Pointer: into the input schema for `add_keyword` and the steps of the projection, else to the member of the
-   * tool. Empty where it stands for many places in the input schema.
+   * tool. Empty where it stands for places in the input schema that are too many, or too long, to be told.
    */
   readonly path: string;
   /** Whether the declaration says less than the server did. */

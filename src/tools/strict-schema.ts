@@ -215,6 +215,7 @@ class NullRemover {
   readonly #references: References;
   readonly #nullability: Nullability;
   readonly #parts = new Map<JsonObject, readonly JsonObject[]>();
+  readonly #required = new Map<JsonObject, ReadonlySet<JsonValue>>();
 
   constructor(root: JsonObject) {
     this.#references = new References(root, dialectOf(root) ?? '2020-12');
@@ -243,7 +244,7 @@ class NullRemover {
       if (
         member === null &&
         told.some((own) => this.#nullability.refusesNull(own)) &&
-        !isNeeded(name, parts)
+        !parts.some((part) => this.#requires(part, name))
       ) {
         isChanged = true;
         continue;
@@ -254,6 +255,15 @@ class NullRemover {
       kept.push([name, stripped]);
     }
     return isChanged ? Object.fromEntries(kept) : value;
+  }
+
+  #requires(part: JsonObject, name: string): boolean {
+    let names = this.#required.get(part);
+    if (names === undefined) {
+      names = new Set(Array.isArray(part.required) ? (part.required as readonly JsonValue[]) : []);
+      this.#required.set(part, names);
+    }
+    return names.has(name);
   }
 
   /** The schemas that a value has to fit for sure: references followed, and the one alternative to null. */
@@ -284,6 +294,3 @@ const isSchema = (value: JsonValue | undefined): value is JsonObject =>
 
 const propertyOf = ({ properties }: JsonObject, name: string): JsonValue | undefined =>
   isSchema(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
-
-const isNeeded = (name: string, parts: readonly JsonObject[]): boolean =>
-  parts.some(({ required }) => Array.isArray(required) && required.includes(name));

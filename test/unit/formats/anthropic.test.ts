@@ -24,7 +24,7 @@ const use = (id: JsonValue, name: JsonValue = 'lab__x', input: JsonValue = {}): 
   caller: { type: 'direct' },
 });
 const text = { type: 'text', text: 'I look.' };
-const answer = (content: JsonValue, stop_reason = 'tool_use') => ({
+const answer = (content: JsonValue, stop_reason: string | null = 'tool_use') => ({
   id: 'msg_1',
   type: 'message',
   role: 'assistant',
@@ -59,7 +59,7 @@ describe('tool_use blocks', () => {
     expect(callsIn(anthropic, body)).toEqual(expected);
   });
 
-  test.each(['max_tokens', 'model_context_window_exceeded', 'refusal'])(
+  test.each(['max_tokens', 'model_context_window_exceeded', 'refusal', null])(
     'of an answer that ends with %s leave the last block alone',
     (reason) => {
       expect(callsIn(anthropic, answer(blocks, reason))).toEqual([first]);

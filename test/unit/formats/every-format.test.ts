@@ -145,6 +145,16 @@ describe.each(all.map((format) => [format.name, format] as const))('the format %
     expect(many.ok || many.error.length).toBe(20);
   });
 
+  test('takes no answer of another format for one without calls, and runs no call without its arguments', () => {
+    for (const [other, answers] of Object.entries(foreign)) {
+      if (isRelated(name, other)) continue;
+      for (const body of answers) {
+        const read = format.readTurn(body);
+        expect([other, body, read.ok]).toEqual([other, body, false]);
+      }
+    }
+  });
+
   test('reads any JSON without breaking', () => {
     fc.assert(
       fc.property(anyBody, (body) => {
@@ -163,6 +173,38 @@ describe.each(all.map((format) => [format.name, format] as const))('the format %
     );
   });
 });
+
+/** Answers of each format with one call, which has an argument: whole ones, and lists of calls. */
+const input = { q: 'x' };
+const chatCall = { id: 'c1', type: 'function', function: { name: 'lab__x', arguments: '{"q":"x"}' } };
+const toolUse = { type: 'tool_use', id: 'c1', name: 'lab__x', input };
+const part = { functionCall: { id: 'c1', name: 'lab__x', args: input } };
+const item = { type: 'function_call', id: 'f1', call_id: 'c1', name: 'lab__x', arguments: '{"q":"x"}' };
+const step = { type: 'function_call', id: 'c1', name: 'lab__x', arguments: input };
+const block = { toolUse: { toolUseId: 'c1', name: 'lab__x', input } };
+const foreign: Readonly<Record<string, readonly JsonValue[]>> = {
+  'openai-responses': [{ id: 'r', output: [item] }, [item]],
+  'openai-chat': [
+    { choices: [{ message: { role: 'assistant', content: null, tool_calls: [chatCall] } }] },
+    { message: { role: 'assistant', content: '', tool_calls: [chatCall] } },
+    { role: 'assistant', content: 'I look.', tool_calls: [chatCall] },
+    [chatCall],
+  ],
+  anthropic: [{ role: 'assistant', content: [{ type: 'text', text: 'x' }, toolUse] }, [toolUse], toolUse],
+  gemini: [{ candidates: [{ content: { parts: [part] } }] }, [part], { parts: [part] }],
+  'gemini-interactions': [{ id: 'i', steps: [step] }, [step]],
+  bedrock: [
+    { output: { message: { role: 'assistant', content: [block] } } },
+    { role: 'assistant', content: [block] },
+    [block],
+  ],
+};
+
+/** Whether one format reads the calls of another too, with all that is in them. */
+const isRelated = (name: string, other: string): boolean =>
+  name === other ||
+  (other === 'openai-chat' && ['mistral', 'cohere', 'ollama'].includes(name)) ||
+  (name === 'mcp' && ['openai-responses', 'gemini-interactions'].includes(other));
 
 /** All the options that a format has, one at a time and together. */
 const optionsOf = ({ options }: Format) =>

@@ -203,6 +203,29 @@ describe('the declarations', () => {
 });
 
 describe('the bytes of the declarations', () => {
+  test('leave out what grows without end where references are written out, and only that', async () => {
+    const part = { type: 'string', description: 'd'.repeat(5_000) };
+    const properties = Object.fromEntries(
+      Array.from({ length: 100 }, (_, index) => [`p${index}`, { $ref: '#/$defs/D', title: 't' }]),
+    );
+    const growing: JsonObject = { type: 'object', properties, $defs: { D: part } };
+    const servers = [
+      { alias: 'big', tools: Array.from({ length: 100 }, (_, index) => tool(`t${index}`, growing)) },
+      { alias: 'small', tools: [tool('one', growing)] },
+    ];
+    const service = createTestService({ servers });
+    const { json, text } = await service.get('/v1/declarations?format=ollama', everything);
+    expect(json.tools.length).toBeGreaterThan(50);
+    expect(json.tools.at(-1).function.name).toBe('small__one');
+    expect(json.tools.length + json.omitted.length).toBe(101);
+    expect(json.omitted[0]).toMatchObject({
+      server: 'big',
+      reason: expect.stringMatching(/ characters together$/),
+    });
+    expect(text.length).toBeLessThan(40_000_000);
+    expect((await service.get('/v1/declarations', everything)).json.omitted).toEqual([]);
+  });
+
   test('do not depend on the order in which servers and tools came', async () => {
     const servers: TestServer[] = [
       {

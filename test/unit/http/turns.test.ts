@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../../src/core/json.ts';
 import type { Attempt } from '../../../src/dispatch/ports.ts';
 import {
   createTestService,
@@ -147,6 +148,17 @@ describe('a turn', () => {
     const { json } = await service.post('/v1/turns', response, mayAll);
     expect(ids(json.append)).toEqual(['c1']);
     expect(service.sent).toHaveLength(1);
+  });
+
+  test('that was cut off leaves alone what stands last in it and does not say that it is whole', async () => {
+    const appended = async (status: string, last: JsonObject) => {
+      const output = [functionCall('c1', 'lab__ping'), { ...functionCall('c2', 'lab__ping'), ...last }];
+      return ids((await start().post('/v1/turns', { status, output }, mayAll)).json.append);
+    };
+    expect(await appended('incomplete', {})).toEqual(['c1']);
+    expect(await appended('failed', { status: null })).toEqual(['c1']);
+    expect(await appended('incomplete', { status: 'completed' })).toEqual(['c1', 'c2']);
+    expect(await appended('completed', {})).toEqual(['c1', 'c2']);
   });
 
   test.each([

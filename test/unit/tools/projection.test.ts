@@ -37,7 +37,9 @@ describe('without loss', () => {
       additionalProperties: false,
     };
     for (const rules of [openaiSchema, anthropicSchema, geminiSchema]) {
-      expect(project(schema, rules)).toEqual({ schema, steps: [], note: undefined, renames: new Map() });
+      expect(project(schema, rules)).toEqual({
+        ...{ schema, steps: [], grownChars: 0, note: undefined, renames: new Map() },
+      });
     }
   });
 
@@ -497,6 +499,44 @@ describe('a hostile schema', () => {
     });
   });
 
+  const many = <T>(count: number, make: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => make(index));
+  const unknown = Object.fromEntries(many(9_000, (index) => [`u${index}`, 1]));
+  const onlyAllOf = { ...openaiSchema, keywords: new Set(['type', 'properties', 'enum']) };
+  test.each<[string, JsonObject, SchemaRules]>([
+    ['keywords', { allOf: [unknown, ...many(300, (index) => ({ [`k${index}`]: 1 }))] }, openaiSchema],
+    [
+      'conditions beside many keywords',
+      { ...unknown, allOf: many(300, (index) => ({ anyOf: [{ properties: { [`p${index}`]: true } }] })) },
+      openaiSchema,
+    ],
+    [
+      'schemas that depend on a property',
+      {
+        ...unknown,
+        dependentSchemas: Object.fromEntries(
+          many(400, (index) => [`d${index}`, { properties: { [`p${index}`]: true } }]),
+        ),
+      },
+      openaiSchema,
+    ],
+    [
+      'names',
+      { allOf: many(900, (part) => ({ required: many(11, (index) => `r${part}_${index}`) })) },
+      openaiSchema,
+    ],
+    [
+      'values',
+      { properties: { a: { enum: many(9_000, String), allOf: many(900, () => ({ enum: ['x', 'y'] })) } } },
+      onlyAllOf,
+    ],
+  ])('of which many parts bring many %s is omitted instead of merged for long', (_, schema, rules) => {
+    expect(projectSchema({ type: 'object', properties: {}, ...schema }, rules)).toEqual({
+      ok: false,
+      error: 'its input schema has too much to merge into one',
+    });
+  });
+
   test('may call its keywords and properties like members of every object', () => {
     const odd = { constructor: 1, toString: 'x', valueOf: [] };
     const schema = {
@@ -514,9 +554,22 @@ describe('a hostile schema', () => {
     const properties = Object.fromEntries(
       Array.from({ length: 500 }, (_, index) => [`p${index}`, { 'x-a': 1 }]),
     );
-    const { steps } = project({ properties });
+    const { steps, grownChars } = project({ properties });
+    expect(grownChars).toBeGreaterThan(20 * '/properties/p0/x-a'.length);
     expect(steps).toHaveLength(21);
     expect(steps.at(-1)).toEqual({ member: 'inputSchema', step: 'drop_keyword', path: '', loss: false });
+  });
+
+  test('with a name as long as a book does not tell it again for each place below', () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 50 }, (_, index) => [`p${index}`, { const: 1, not: {} }]),
+    );
+    const { steps } = project({ properties: { ['n'.repeat(100_000)]: { properties } } }, geminiSchema);
+    expect(steps).toEqual([
+      { member: 'inputSchema', step: 'drop_keyword', path: '', loss: true },
+      { member: 'inputSchema', step: 'rewrite_const', path: '', loss: false },
+      { member: 'inputSchema', step: 'rename_property', path: '', loss: false },
+    ]);
   });
 });
 
