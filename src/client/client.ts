@@ -47,7 +47,7 @@ export interface DeclarationOptions<Format extends FormatName> extends RequestOp
 
 /** What may be said of calls. */
 export interface CallOptions extends RequestOptions {
-  /** The caller's own name of the conversation or agent run. */
+  /** The caller's own name of the conversation or agent run. Like `turn` it goes into a header: ASCII is safe. */
   readonly run?: string | undefined;
   /** The caller's own name of this model answer: another one for each answer, the same where it is sent again. */
   readonly turn?: string | undefined;
@@ -118,10 +118,7 @@ const idsOptional: ReadonlySet<FormatName> = new Set<FormatName>(['gemini', 'mis
 
 /** Makes a client for one callgate and one caller. */
 export function createClient({ url, token, fetch: ownFetch, timeoutMs }: ClientOptions): Client {
-  const base = new URL(url);
-  if (!/^https?:$/.test(base.protocol))
-    throw new TypeError(`callgate is reached by http or https, not ${base}`);
-  if (!base.pathname.endsWith('/')) base.pathname += '/';
+  const base = baseOf(url);
   const sender: Sender = {
     fetch: ownFetch ?? ((input, init) => fetch(input, init)),
     token: typeof token === 'string' ? () => token : token,
@@ -220,6 +217,15 @@ export function createClient({ url, token, fetch: ownFetch, timeoutMs }: ClientO
       await request('DELETE', `v1/runs/${encodeURIComponent(run)}`, options);
     },
   };
+}
+
+function baseOf(url: string | URL): URL {
+  const base = URL.canParse(`${url}`) ? new URL(url) : undefined;
+  // Not repeated in the text: it may hold a password.
+  if (base === undefined || !/^https?:$/.test(base.protocol) || base.username !== '' || base.password !== '')
+    throw new TypeError('the URL of callgate must be like http://127.0.0.1:8787, without user and password');
+  if (!base.pathname.endsWith('/')) base.pathname += '/';
+  return base;
 }
 
 const pathOf = (id: string): string => `v1/calls/${encodeURIComponent(id)}`;

@@ -63,7 +63,7 @@ async function send(request: Exchange, { fetch, token }: Sender, leftMs: number)
   const wait =
     holdMs === undefined ? undefined : Math.floor(Math.max(0, Math.min(holdMs, leftMs - reserveMs)) / 1_000);
   // Asked for each time, since a token may run out before the calls have.
-  const sent = new Headers({ ...headers, authorization: `Bearer ${await token()}` });
+  const sent = new Headers({ ...headers, authorization: `Bearer ${bearer(await token())}` });
   if (wait !== undefined) sent.set('prefer', `wait=${wait}`);
   const limit = AbortSignal.timeout(Math.max(1, Math.ceil(Math.min(leftMs, (holdMs ?? 0) + graceMs))));
   try {
@@ -83,6 +83,14 @@ async function send(request: Exchange, { fetch, token }: Sender, leftMs: number)
   }
 }
 
+/** A token that was read from a file may end with a newline. @throws TypeError, which tells nothing of the token */
+function bearer(token: string): string {
+  const text = token.trim();
+  if (!/^[\x21-\x7e]+$/.test(text))
+    throw new TypeError('the token for callgate is empty, or has characters that no bearer token has');
+  return text;
+}
+
 /** Whether sending the request again would bring nothing else. @throws CallgateError where it was refused */
 function isResult(reply: Reply, { holdMs }: Exchange): boolean {
   if (passing.has(reply.status)) return false;
@@ -92,7 +100,8 @@ function isResult(reply: Reply, { holdMs }: Exchange): boolean {
 
 function givenUp(attempt: Attempt, { timeoutMs, url }: Exchange): CallgateError {
   if (attempt.reply === undefined) {
-    const message = `${url.origin} gives no answer; the same request again is safe, whatever became of this one`;
+    const hint = 'is callgate there? The same request again is safe, whatever became of this one';
+    const message = `${url.origin} gives no answer: ${hint}`;
     return new CallgateError('unreachable', message, { cause: attempt.cause });
   }
   if (attempt.reply.status !== 202) return refusal(attempt.reply);

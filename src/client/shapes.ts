@@ -271,7 +271,7 @@ export interface Declarations<Tool> {
   tools: Tool[];
   /** Tools that are declared otherwise than their server listed them. */
   adjusted: { name: string; steps: { step: string; path: string; loss: boolean }[] }[];
-  /** Tools that the caller may use and that the provider would refuse. */
+  /** Tools that the caller may use and that are not declared. */
   omitted: { server: string; tool: string; reason: string }[];
   /** Servers that have not listed their tools yet. */
   pending: string[];

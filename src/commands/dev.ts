@@ -58,7 +58,10 @@ const otherLedger =
 
 function greeting(running: RunningService, file: string, token: string): string {
   const { bindings } = running.service.dispatch.registry();
-  const troubled = running.service.serverStatuses().filter(({ state }) => state !== 'ready');
+  // One that is idle has its tools in the list, and is started by the first call.
+  const troubled = running.service
+    .serverStatuses()
+    .filter(({ state, stage }) => state !== 'ready' && stage !== 'idle');
   const first = bindings.find(({ target }) => target.class === 'read') ?? bindings[0];
   return [
     `configuration: ${file}`,
@@ -69,7 +72,9 @@ function greeting(running: RunningService, file: string, token: string): string 
     `declared tools (${bindings.length}):`,
     ...bindings.slice(0, toolsToldMax).map(({ name, target }) => `  ${name} (${target.class})`),
     ...(bindings.length > toolsToldMax ? [`  ... and ${bindings.length - toolsToldMax} more`] : []),
-    ...troubled.map(({ alias, state, lastError }) => `  ${alias}: ${state}, ${lastError ?? 'no tools yet'}`),
+    ...troubled.map(
+      ({ alias, state, lastError }) => `  ${alias}: ${state}, ${lastError ?? 'not connected yet'}`,
+    ),
     '',
     ...(first === undefined ? [] : ['a first call:', curlLine(running.url, token, first)]),
     '',

@@ -64,7 +64,7 @@ export function requireScope(actor: Actor, scope: string, service: Service): voi
   if (actor.adminScopes.has(scope)) return;
   throw new Problem(
     'insufficient_scope',
-    `this route needs the scope ${scope}, conferred by an issuer that may`,
+    `this route needs the scope ${scope}, from an issuer whose "grantsMax" names it`,
     {
       headers: {
         'www-authenticate': challenge({

@@ -4,7 +4,7 @@ import { timeText } from '../core/text.ts';
 import { dispatch } from '../dispatch/dispatch.ts';
 import type { PendingCall, SettledCall } from '../dispatch/ports.ts';
 import type { CallRecord } from '../dispatch/record.ts';
-import type { Format } from '../formats/format.ts';
+import type { BodyFault, Format } from '../formats/format.ts';
 import { nativeFormat } from '../formats/formats.ts';
 import type { Render } from '../tools/policy.ts';
 import { authenticate } from './authenticate.ts';
@@ -48,7 +48,7 @@ function takeCall(
   const wait = readWait(request, service.limits.waitMaxMs);
   return withJson(request, service.limits.bodyBytesMax, service.admission, async (body) => {
     const read = nativeFormat.readIntent(body);
-    if (!read.ok) throw unreadableBody(read.error);
+    if (!read.ok) throw unreadableBody(read.error, nativeFormat);
     const { caller, revision } = readCaller(request, actor, nativeFormat, requestId, service);
     requireRun([read.value], caller, service);
     const itemOf = (settled: SettledCall): JsonObject => outputOf(settled, nativeFormat, render);
@@ -115,10 +115,10 @@ export const outputOf = (settled: SettledCall, format: Format, render: Render | 
   format.output(settled.call, settled.outcome, render ?? settled.render ?? format.defaultRender);
 
 /** The problem of a body that is JSON and still no call. */
-export const unreadableBody = (faults: readonly { pointer: string; detail: string }[]): Problem =>
+export const unreadableBody = (faults: readonly BodyFault[], { name }: Format): Problem =>
   new Problem(
     'invalid_request',
-    `the body cannot be read: ${faults[0]?.pointer ?? ''} ${faults[0]?.detail ?? ''}`,
+    `the body cannot be read as ${name}: ${[faults[0]?.pointer, faults[0]?.detail].filter(Boolean).join(' ')}`,
     {
       errors: faults.slice(0, 20),
     },

@@ -39,7 +39,7 @@ export async function postTurn(
   const wait = readWait(request, service.limits.waitMaxMs);
   return withJson(request, service.limits.turnBytesMax, service.admission, async (body) => {
     const read = format.readTurn(body);
-    if (!read.ok) throw unreadableBody(read.error);
+    if (!read.ok) throw unreadableBody(read.error, format);
     const intents = read.value;
     refuseLongTurn(intents, service.limits.intentsMax);
     const { caller, revision } = readCaller(request, actor, format, requestId, service);

@@ -154,7 +154,7 @@ describe('the client', () => {
   });
 
   test('says why a request was refused', async () => {
-    const stranger = createClient({ url: gate.url, token: 'no token' });
+    const stranger = createClient({ url: gate.url, token: 'no-token' });
     const error: unknown = await stranger.declarations({ format: 'mcp' }).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(CallgateError);
     expect(error).toMatchObject({ code: 'invalid_token', status: 401, requestId: expect.any(String) });

@@ -16,11 +16,14 @@ beforeAll(() => {
 
 /** A tool that the back-end has itself. */
 const clock = { name: 'clock', description: 'Tells the time.' };
-const time = '12:00';
+const zone = 'UTC';
+const time = `12:00 ${zone}`;
+const run = (name: string, input: unknown): string =>
+  name === clock.name ? `12:00 ${(input as { zone?: string } | undefined)?.zone}` : 'there is no such tool';
 const calls = [
   { name: 'everything__echo', input: { message: 'hello' } },
   { name: 'lab__fail', input: {} },
-  { name: clock.name, input: {} },
+  { name: clock.name, input: { zone } },
 ];
 const taken = { order: 'sequential', unknown: 'leave' } as const satisfies Partial<TurnOptions<'anthropic'>>;
 
@@ -52,11 +55,11 @@ describe('a back-end with tools of its own puts their results into the one messa
         const answer = await client.messages.create(request);
         const { append, left } = await callgate.turn(answer, { format: 'anthropic', ...taken });
         expect(left).toMatchObject([{ name: clock.name }]);
-        const own: Anthropic.ToolResultBlockParam[] = left.map(({ call_id }) => ({
-          type: 'tool_result',
-          tool_use_id: call_id,
-          content: time,
-        }));
+        const own = left.map(({ index, call_id, name }): Anthropic.ToolResultBlockParam => {
+          const block = answer.content[index];
+          const input = block?.type === 'tool_use' ? block.input : undefined;
+          return { type: 'tool_result', tool_use_id: call_id, content: run(name, input) };
+        });
         messages.push({ role: 'assistant', content: answer.content });
         messages.push({ role: 'user', content: [...(append[0]?.content ?? []), ...own] });
         const [block] = (await client.messages.create(request)).content;
@@ -65,26 +68,32 @@ describe('a back-end with tools of its own puts their results into the one messa
       calls,
     ));
 
-  test('for Gemini', () =>
+  test.each([
+    ['gemini-3-pro', false],
+    ['gemini-2.5-flash', true],
+  ])('for Gemini, with %s', (name, isOld) =>
     withModel(
-      gemini('gemini-3-pro', false),
+      gemini(name, isOld),
       async (model) => {
         const client = new GoogleGenAI({ apiKey: modelKey, httpOptions: { baseUrl: model.url } });
         const { tools } = await callgate.declarations({ format: 'gemini' });
         const contents: Content[] = [{ role: 'user', parts: [{ text: question }] }];
         const config = { tools: [...tools, { functionDeclarations: [clock] }] };
-        const answer = await client.models.generateContent({ model: 'gemini-3-pro', contents, config });
+        const answer = await client.models.generateContent({ model: name, contents, config });
         const { append, left } = await callgate.turn(answer, { format: 'gemini', ...taken });
-        const own = left.map(({ call_id: id, name }) => ({
-          functionResponse: { id, name, response: { output: time } },
-        }));
-        contents.push(answer.candidates?.[0]?.content ?? {});
+        const content = answer.candidates?.[0]?.content ?? {};
+        const own = left.map(({ index, name }) => {
+          const { id, args } = content.parts?.[index]?.functionCall ?? {};
+          return { functionResponse: { ...(id && { id }), name, response: { output: run(name, args) } } };
+        });
+        contents.push(content);
         contents.push({ role: 'user', parts: [...(append[0]?.parts ?? []), ...own] });
-        const last = await client.models.generateContent({ model: 'gemini-3-pro', contents, config });
+        const last = await client.models.generateContent({ model: name, contents, config });
         expectAnswers(model, last.text);
       },
       calls,
-    ));
+    ),
+  );
 
   test('for Bedrock', () =>
     withModel(
@@ -103,9 +112,10 @@ describe('a back-end with tools of its own puts their results into the one messa
         const send = () => client.send(new ConverseCommand({ modelId: 'nova', messages, toolConfig }));
         const answer = await send();
         const { append, left } = await callgate.turn(answer, { format: 'bedrock', ...taken });
-        const own = left.map(({ call_id }) => ({
-          toolResult: { toolUseId: call_id, content: [{ text: time }] },
-        }));
+        const own = left.map(({ index, call_id, name }) => {
+          const { input } = answer.output?.message?.content?.[index]?.toolUse ?? {};
+          return { toolResult: { toolUseId: call_id, content: [{ text: run(name, input) }] } };
+        });
         messages.push({ role: 'assistant', content: answer.output?.message?.content });
         messages.push({ role: 'user', content: [...(append[0]?.content ?? []), ...own] });
         expectAnswers(model, (await send()).output?.message?.content?.[0]?.text);

@@ -12,6 +12,9 @@ declare module 'vitest' {
 
 /** Starts the one callgate of the tests, and ends it after the last of them. */
 export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
+  // Asked here, since otherwise each test would fail with another error of Node.js.
+  if (!('typescript' in process.features && process.features.typescript))
+    throw new Error(`these tests run TypeScript with Node.js 22.18 or later, and this is ${process.version}`);
   const gate = await startCallgate({
     mcpServers: { everything: everythingServer, lab: labServer() },
   });

@@ -174,8 +174,31 @@ describe('a request that is refused', () => {
     expect(sent).toHaveLength(0);
   });
 
-  test('is one to an address that is none of the web', () => {
-    expect(() => createClient({ url: 'ftp://gate.test', token: 'x' })).toThrow(TypeError);
+  test.each(['ftp://gate.test', 'localhost:8787', '127.0.0.1:8787', '', 'http://me:hidden@gate.test'])(
+    'is one to %j',
+    (url) => {
+      const make = () => createClient({ url, token: 'x' });
+      expect(make).toThrow(TypeError);
+      expect(make).toThrow(/^the URL of callgate must be like http:[^@]+$/);
+    },
+  );
+
+  test.each(['', '  ', 'hid den', 'hid\nden'])(
+    'never leaves with the token %j, which is not told',
+    async (token) => {
+      const { client, sent } = scripted([], { token: async () => token });
+      const error = (await failure(client.declarations({ format: 'mcp' }))) as Error;
+      expect(error).toBeInstanceOf(TypeError);
+      expect(error.message).toMatch(/^the token for callgate is empty, or has characters/);
+      expect(error.message).not.toContain('hid');
+      expect(sent).toHaveLength(0);
+    },
+  );
+
+  test('leaves with a token that was read from a file, newline and all', async () => {
+    const { client, sent } = scripted([done()], { token: 'read\n' });
+    await client.turn([], { format: 'mcp' });
+    expect(sent[0]?.headers.get('authorization')).toBe('Bearer read');
   });
 });
 

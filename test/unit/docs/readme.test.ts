@@ -17,6 +17,8 @@ const pages = [
   'docs/reliability.md',
   'docs/configuration.md',
   'docs/formats.md',
+  'docs/performance.md',
+  'docs/servers.md',
 ];
 
 describe('the README', () => {
