@@ -299,6 +299,7 @@ export interface UnfinishedCall {
   name: string;
   status: RecordStatus;
   may_have_executed: boolean;
+  replay_protected: boolean;
   attempts: number;
 }
 

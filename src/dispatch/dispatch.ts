@@ -6,7 +6,7 @@ import { limits } from '../core/limits.ts';
 import { onceFor } from '../core/once-for.ts';
 import { type Outcome, succeeded } from '../core/outcome.ts';
 import { numericCopy } from '../tools/arguments.ts';
-import { projectionOf, restoreKeys } from '../tools/projection.ts';
+import { declaredPath, projectionOf, type Renames, restoreKeys } from '../tools/projection.ts';
 import type { Binding } from '../tools/registry.ts';
 import { withoutStrictNulls } from '../tools/strict-schema.ts';
 import type { CallInFlight } from './calls-in-flight.ts';
@@ -182,11 +182,13 @@ function runUnknown(
     return rejected(unreadableArguments(receipt.arguments.error, caller), flight, ports, binding);
   }
   const { value: sent, hasExactNumbers } = receipt.arguments.value;
-  const value = ownArguments(sent, binding, caller);
+  const renames = renamesOf(binding, caller);
+  const value = ownArguments(sent, renames, binding, caller);
   const findings = binding.checkArguments(hasExactNumbers ? numericCopy(value) : value);
   if (!findings.ok) return rejected(unusableSchema(findings.error, binding), flight, ports, binding);
   if (findings.value.length > 0) {
-    return rejected(invalidArguments(findings.value, caller), flight, ports, binding);
+    const told = findings.value.map((finding) => ({ ...finding, path: declaredPath(finding.path, renames) }));
+    return rejected(invalidArguments(told, caller), flight, ports, binding);
   }
 
   if (flight.signal.aborted) return rejected(cancelledUnsent(flight.signal.reason), flight, ports, binding);
@@ -303,13 +305,23 @@ const toolCall = (
 });
 
 /** The arguments under the server's own keys, without what only the declaration has put into them. */
-function ownArguments(value: JsonObject, binding: Binding, { format }: Caller): JsonObject {
-  if (format.schemaRules === undefined) return value;
-  const projection = projectionOf(binding, format.schemaRules);
-  const restored = projection.ok ? restoreKeys(value, projection.value.renames) : value;
-  return format.options.has('strict') ? withoutStrictNulls(restored, binding.inputSchema) : restored;
+function ownArguments(
+  value: JsonObject,
+  renames: Renames,
+  { inputSchema }: Binding,
+  { format }: Caller,
+): JsonObject {
+  const restored = restoreKeys(value, renames);
+  return format.options.has('strict') ? withoutStrictNulls(restored, inputSchema) : restored;
 }
 
+/** What the format of the caller calls otherwise than the server does. */
+function renamesOf(binding: Binding, { format }: Caller): Renames {
+  const projection = format.schemaRules === undefined ? undefined : projectionOf(binding, format.schemaRules);
+  return projection?.ok === true ? projection.value.renames : noRenames;
+}
+
+const noRenames: Renames = new Map();
 const ignore = (): void => {};
 
 const recordedTool = onceFor(

@@ -164,24 +164,31 @@ function refuseRepeatedIds(calls: readonly FunctionCall[], intents: readonly Int
   );
 }
 
-const memberOf = ({ callId, name }: FunctionCall, standing: Standing, caller: Caller): JsonObject => {
+const memberOf = (call: FunctionCall, standing: Standing, caller: Caller): JsonObject => {
+  const { callId: call_id, name } = call;
+  const replay_protected = hasLastingId(call, caller);
   if (standing === undefined) {
-    return { call_id: callId, name, status: 'received', may_have_executed: false, attempts: 0 };
+    return { call_id, name, status: 'received', may_have_executed: false, replay_protected, attempts: 0 };
   }
   if (isSettled(standing)) return settledMember(standing, caller);
   return {
     id: standing.id,
-    call_id: callId,
+    call_id,
     name,
     status: standing.status,
     may_have_executed: mayHaveExecuted(standing),
+    replay_protected,
     attempts: standing.attempts,
   };
 };
 
+/** Whether a retry has the same id: one that was made here is made anew, unless the turn has a name. */
+const hasLastingId = ({ hasMadeId }: FunctionCall, { turn }: Caller): boolean =>
+  hasMadeId !== true || turn !== undefined;
+
 const settledMember = (
   { id, call, outcome, replayed, isRecorded, attempts, durationMs }: SettledCall,
-  { turn }: Caller,
+  caller: Caller,
 ): JsonObject => ({
   id,
   call_id: call.callId,
@@ -190,8 +197,7 @@ const settledMember = (
   ...(outcome.error === undefined ? {} : { code: outcome.error.code }),
   may_have_executed: outcome.error?.mayHaveExecuted ?? true,
   replayed,
-  // An id that was made here is made anew by a retry, unless the turn has a name.
-  replay_protected: isRecorded && (call.hasMadeId !== true || turn !== undefined),
+  replay_protected: isRecorded && hasLastingId(call, caller),
   attempts,
   duration_ms: Math.round(durationMs),
 });

@@ -55,11 +55,23 @@ export function renameKeys(
   return { schema, renames };
 }
 
+/** Names of properties at the root, from the declared one to the server's own. */
+export type Renames = ReadonlyMap<string, string>;
+
+/** A JSON Pointer into the arguments, under the name that the model knows. */
+export function declaredPath(path: string, renames: Renames): string {
+  for (const [name, own] of renames) {
+    const step = pointerStep(own);
+    if (path === step || path.startsWith(`${step}/`)) return pointerStep(name) + path.slice(step.length);
+  }
+  return path;
+}
+
 /**
  * Arguments under the server's own names. A name that the caller sent as the server has it stays, also where it sent
  * the declared one beside it.
  */
-export function restoreKeys(value: JsonObject, renames: ReadonlyMap<string, string>): JsonObject {
+export function restoreKeys(value: JsonObject, renames: Renames): JsonObject {
   if (renames.size === 0 || !Object.keys(value).some((name) => renames.has(name))) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => {

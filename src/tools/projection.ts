@@ -1,13 +1,13 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { fail, ok, type Result } from '../core/result.ts';
-import { renameKeys } from './projection-keys.ts';
+import { type Renames, renameKeys } from './projection-keys.ts';
 import { Rewriter } from './projection-rewrite.ts';
 import { plainRoot } from './projection-root.ts';
 import { Unprojectable } from './projection-steps.ts';
 import type { Adjustment, Binding } from './registry.ts';
 import { schemaLimits } from './schema-gate.ts';
 
-export { restoreKeys } from './projection-keys.ts';
+export { declaredPath, type Renames, restoreKeys } from './projection-keys.ts';
 
 /**
  * What a provider takes of JSON Schema in a declaration, beyond what none takes: combinators at the root. The server's
@@ -40,7 +40,7 @@ export interface Projection {
   /** What the schema cannot say any more, for the description. */
   readonly note: string | undefined;
   /** The parameters that are declared otherwise than their server calls them: declared name to own. */
-  readonly renames: ReadonlyMap<string, string>;
+  readonly renames: Renames;
 }
 
 /** What a projection may be at most; with every `$ref` written out, a small schema can become a huge one. */

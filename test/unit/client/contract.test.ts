@@ -111,7 +111,12 @@ const objects = {
     replay_protected: true,
     duration_ms: true,
   } satisfies Members<SettledCall>,
-  UnfinishedCall: { ...facts, id: false, status: true } satisfies Members<UnfinishedCall>,
+  UnfinishedCall: {
+    ...facts,
+    id: false,
+    status: true,
+    replay_protected: true,
+  } satisfies Members<UnfinishedCall>,
   'LeftCalls/items': { index: true, call_id: true, name: true } satisfies Members<LeftCall>,
   CallRecord: {
     ...facts,

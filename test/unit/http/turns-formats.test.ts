@@ -335,3 +335,33 @@ describe('the options of declarations', () => {
     expect((await get(`${search}&tool=nothing`)).json.tools).toEqual([]);
   });
 });
+
+describe('a property that a format calls otherwise than its server', () => {
+  const filtered: TestServer = {
+    alias: 'app',
+    tools: [
+      tool('list', {
+        type: 'object',
+        properties: { 'filter[id]': { type: 'integer' } },
+        required: ['filter[id]'],
+      }),
+    ],
+  };
+
+  test('is mapped back for the server, and called by its declared name in what the model is told', async () => {
+    const service = createTestService({ servers: [filtered] });
+    const access = { scopes: ['tools:app:*'] };
+    const { json } = await service.get('/v1/declarations?format=anthropic', access);
+    const [declared = ''] = Object.keys(json.tools[0].input_schema.properties);
+    expect(declared).toMatch(/^[A-Za-z0-9_.-]{1,64}$/);
+    const answer = (input: Record<string, unknown>) => ({
+      role: 'assistant',
+      content: [{ type: 'tool_use', id: `toolu_${Object.values(input)}`, name: 'app__list', input }],
+    });
+    await service.post('/v1/turns?format=anthropic', answer({ [declared]: 7 }), access);
+    expect(service.sent.map((call) => call.arguments)).toEqual([{ 'filter[id]': 7 }]);
+    const refused = await service.post('/v1/turns?format=anthropic', answer({ [declared]: 'x' }), access);
+    const [{ content }] = refused.json.append[0].content;
+    expect(JSON.stringify(content)).toContain(`/${declared}: expected`);
+  });
+});

@@ -198,6 +198,7 @@ describe('a turn that takes longer than its caller waits', () => {
       name: 'lab__ping',
       status: 'received',
       may_have_executed: false,
+      replay_protected: true,
       attempts: 0,
     });
     expect(service.sent).toHaveLength(1);
