@@ -77,7 +77,7 @@ describe('callgate', () => {
         '  rules: []',
         '  auth:',
         '    issuers: [{ issuer: https://idp.test/, audience: "*", jwksUri: https://idp.test/jwks }]',
-        '  defaults: { connection: run }',
+        '  defaults: { connection: each }',
       ].join('\n'),
     );
     const commands = ['serve', 'check', 'dev'].map((command) => run(command, '--config', file));
