@@ -3,7 +3,13 @@ import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import { NotSentError } from './batch-writer.ts';
-import { CallChannel, CallTimeout, type GivenUpCall, type RequestExtras } from './call-channel.ts';
+import {
+  CallChannel,
+  CallTimeout,
+  type GivenUpCall,
+  type RequestExtras,
+  suggestsDeath,
+} from './call-channel.ts';
 import { readCallResult } from './call-result.ts';
 import type { FailedCall } from './connection.ts';
 import { Deadline } from './deadline.ts';
@@ -20,11 +26,16 @@ import type { Answer, Wire } from './request-link.ts';
 import type { ServerSettings } from './settings.ts';
 import { ListFault, readToolList, type ToolList } from './tool-list.ts';
 
+/** How long a server may take to show that it is alive after an exchange that proves nothing. */
+const probeMs = 5_000;
+
 /** What the calls of a connection need from it. */
 export interface ConnectionCallsDeps {
   readonly redact: Redact;
-  /** Told of each error that a call or a list ended with, before anybody else. */
-  readonly onFault: (error: unknown) => void;
+  /** A method that every server of the era answers at once. */
+  readonly probe: string;
+  /** The connection is of no more use, as the end of a call or of a list has shown; undefined where it is over. */
+  readonly onDead: (reason: string | undefined) => void;
 }
 
 /** How the requests of a connection differ from those of others. */
@@ -41,6 +52,7 @@ export class ConnectionCalls {
   #channel: CallChannel | undefined;
   #isOpen = false;
   #inFlight = 0;
+  #isProbing = false;
   #onIdle: (() => void) | undefined;
 
   constructor(settings: ServerSettings, deps: ConnectionCallsDeps) {
@@ -87,19 +99,6 @@ export class ConnectionCalls {
   }
 
   /**
-   * Asks whether the server is still there: false where the request is refused, or nothing at all is heard meanwhile.
-   * @param method one that every server of the era answers
-   */
-  async isAlive(method: string, timeoutMs: number): Promise<boolean> {
-    try {
-      await this.request(method, {}, timeoutMs);
-      return true;
-    } catch (error) {
-      return error instanceof CallTimeout ? !error.silence.isServerSilent : httpFault(error) === undefined;
-    }
-  }
-
-  /**
    * Sends one `tools/call`, whose signal has not come yet. @throws never
    * @param attempts how often it has been sent, this time included
    */
@@ -113,7 +112,7 @@ export class ConnectionCalls {
       const result = this.#read(await this.#open().call(call, deadline, attempts));
       return result.ok ? result : fail({ ...result.error, resend: resendAfter(undefined, result.error) });
     } catch (error) {
-      this.#deps.onFault(error);
+      this.#conclude(error);
       const fault = this.#classify(error);
       return fail({ ...fault, resend: resendAfter(error, fault) });
     } finally {
@@ -136,10 +135,36 @@ export class ConnectionCalls {
       );
     } catch (error) {
       if (rpcErrorCode(error) === -32601 && !hasTools) return { tools: [], refused: [] };
-      this.#deps.onFault(error);
+      this.#conclude(error);
       if (error instanceof CallTimeout)
         throw new ListFault(`it did not list its tools within ${listTimeoutMs} ms`);
       throw error;
+    }
+  }
+
+  /** Draws the conclusion of a failed exchange for the connection as a whole. */
+  #conclude(error: unknown): void {
+    const fault = httpFault(error);
+    if (error instanceof NotSentError) this.#deps.onDead(undefined);
+    else if (fault?.kind === 'unreachable') this.#deps.onDead(fault.message);
+    else if (fault?.kind === 'cut' || fault?.kind === 'status' || suggestsDeath(error)) void this.#probe();
+  }
+
+  /**
+   * Asks whether the server is still there. Some answer a session that they lost with HTTP 400 or 500: then they refuse
+   * this too. And some stop answering at all.
+   */
+  async #probe(): Promise<void> {
+    if (this.#isProbing || !this.#isOpen) return;
+    this.#isProbing = true;
+    try {
+      await this.request(this.#deps.probe, {}, probeMs);
+    } catch (error) {
+      const isDead =
+        error instanceof CallTimeout ? error.silence.isServerSilent : httpFault(error) !== undefined;
+      if (isDead) this.#deps.onDead('the server does not answer any more');
+    } finally {
+      this.#isProbing = false;
     }
   }
 

@@ -4,26 +4,21 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { ToolResult } from '../core/outcome.ts';
 import type { Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
-import { NotSentError } from './batch-writer.ts';
-import { suggestsDeath } from './call-channel.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import type { Connection, ConnectionDeps, FailedCall } from './connection.ts';
 import { ConnectionCalls } from './connection-calls.ts';
 import type { Deadline } from './deadline.ts';
-import { httpFault } from './fault.ts';
 import { floodReason } from './flood-watch.ts';
 import type { HttpTransport } from './http-transport.ts';
 import type { ServerSettings, TransportSettings } from './settings.ts';
 import type { SseTransport } from './sse-transport.ts';
-import { StdioTransport } from './stdio-transport.ts';
+import { type StdioTransport, stdioTransportOf } from './stdio-transport.ts';
 import type { ToolList } from './tool-list.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
 
 /** The SDK's own timer of the handshake never fires before ours, which decides: this is the longest that a timer takes. */
 const neverMs = 2 ** 31 - 1;
-/** How long a server may take to show that it is alive after an exchange that proves nothing. */
-const pingMs = 5_000;
 
 type RemoteSettings = Exclude<TransportSettings, { readonly kind: 'stdio' }>;
 
@@ -37,7 +32,6 @@ export class LegacyConnection implements Connection {
   #remote: HttpTransport | SseTransport | undefined;
   #protocolVersion: string | undefined;
   #isOpen = false;
-  #isPinging = false;
   #closing: Promise<void> | undefined;
 
   constructor(settings: ServerSettings, deps: ConnectionDeps) {
@@ -47,28 +41,14 @@ export class LegacyConnection implements Connection {
     this.#client = new Client({ name: 'callgate', version }, { capabilities: {} });
     this.#calls = new ConnectionCalls(settings, {
       redact: deps.redact,
-      onFault: (error) => this.#noteFault(error),
+      probe: 'ping',
+      onDead: (reason) => this.#lose(reason ?? this.#endReason()),
     });
     this.#client.onclose = () => {
       this.#calls.end();
       this.#lose(this.#endReason());
     };
-    if (settings.transport.kind === 'stdio') {
-      const { command, args, env, cwd } = settings.transport;
-      const { alias, resultBytesMax: messageBytesMax, stopGraceMs } = settings;
-      const { log, redact } = deps;
-      this.#stdio = new StdioTransport({
-        alias,
-        command,
-        args,
-        env,
-        cwd,
-        messageBytesMax,
-        stopGraceMs,
-        log,
-        redact,
-      });
-    }
+    this.#stdio = stdioTransportOf(settings, deps);
   }
 
   async #openRemote({ kind, url, headers }: RemoteSettings): Promise<HttpTransport | SseTransport> {
@@ -200,35 +180,12 @@ export class LegacyConnection implements Connection {
   }
 
   #endReason(): string {
-    if (this.#stdio === undefined) return 'the connection ended';
-    if (this.#stdio.breach !== undefined) return this.#stdio.breach;
-    return this.exitCode === undefined
-      ? 'its process ended'
-      : `its process ended (exit code ${this.exitCode})`;
+    return this.#stdio?.endReason ?? 'the connection ended';
   }
 
   #lose(reason: string): void {
     if (!this.#isOpen || this.#closing !== undefined) return;
     this.#shut();
     this.#deps.onLost(reason);
-  }
-
-  /** Draws the conclusion of a failed exchange for the connection as a whole. */
-  #noteFault(error: unknown): void {
-    const fault = httpFault(error);
-    if (error instanceof NotSentError) this.#lose(this.#endReason());
-    else if (fault?.kind === 'unreachable') this.#lose(fault.message);
-    else if (fault?.kind === 'cut' || fault?.kind === 'status' || suggestsDeath(error)) void this.#ping();
-  }
-
-  /**
-   * Some servers answer a session that they lost with HTTP 400 or 500: then they refuse a ping too. And some stop
-   * answering at all.
-   */
-  async #ping(): Promise<void> {
-    if (this.#isPinging || !this.#isOpen) return;
-    this.#isPinging = true;
-    if (!(await this.#calls.isAlive('ping', pingMs))) this.#lose('the server does not answer any more');
-    this.#isPinging = false;
   }
 }

@@ -6,17 +6,16 @@ import type { Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import type { WithheldTool } from '../tools/definition.ts';
 import { NotSentError } from './batch-writer.ts';
-import { CallTimeout, ConnectionEnded, suggestsDeath } from './call-channel.ts';
+import { CallTimeout, ConnectionEnded } from './call-channel.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import type { Connection, ConnectionDeps, FailedCall } from './connection.ts';
 import { ConnectionCalls } from './connection-calls.ts';
 import type { Deadline } from './deadline.ts';
-import { httpFault } from './fault.ts';
 import { floodReason } from './flood-watch.ts';
 import { mirroredHeaders, mirrorFault } from './mirrored-headers.ts';
 import type { ModernHttpTransport } from './modern-http-transport.ts';
 import type { ServerSettings } from './settings.ts';
-import { StdioTransport } from './stdio-transport.ts';
+import { type StdioTransport, stdioTransportOf } from './stdio-transport.ts';
 import type { ToolList } from './tool-list.ts';
 import { followToolNotices } from './tool-notices.ts';
 
@@ -30,8 +29,6 @@ const sender: JsonObject = {
   'io.modelcontextprotocol/clientInfo': clientInfo,
   'io.modelcontextprotocol/clientCapabilities': {},
 };
-/** How long a server may take to show that it is alive after an exchange that proves nothing. */
-const probeMs = 5_000;
 
 /**
  * A connection to a server of protocol 2026-07-28, over the SDK 2.x: no handshake but the question who is there, no
@@ -46,7 +43,6 @@ export class ModernConnection implements Connection {
   #http: ModernHttpTransport | undefined;
   #client: Client | undefined;
   #isOpen = false;
-  #isProbing = false;
   #closing: Promise<void> | undefined;
 
   constructor(settings: ServerSettings, deps: ConnectionDeps) {
@@ -54,20 +50,10 @@ export class ModernConnection implements Connection {
     this.#deps = deps;
     this.#calls = new ConnectionCalls(settings, {
       redact: deps.redact,
-      onFault: (error) => this.#noteFault(error),
+      probe: 'server/discover',
+      onDead: (reason) => this.#lose(reason ?? this.#endReason()),
     });
-    if (settings.transport.kind === 'stdio') {
-      const { alias, resultBytesMax: messageBytesMax, stopGraceMs } = settings;
-      const { log, redact } = deps;
-      this.#stdio = new StdioTransport({
-        ...settings.transport,
-        alias,
-        messageBytesMax,
-        stopGraceMs,
-        log,
-        redact,
-      });
-    }
+    this.#stdio = stdioTransportOf(settings, deps);
   }
 
   get protocolVersion(): string | undefined {
@@ -204,39 +190,13 @@ export class ModernConnection implements Connection {
   }
 
   #endReason(): string {
-    if (this.#stdio === undefined) return 'the connection ended';
-    if (this.#stdio.breach !== undefined) return this.#stdio.breach;
-    return this.exitCode === undefined
-      ? 'its process ended'
-      : `its process ended (exit code ${this.exitCode})`;
+    return this.#stdio?.endReason ?? 'the connection ended';
   }
 
   #lose(reason: string): void {
     if (!this.#isOpen || this.#closing !== undefined) return;
     this.#end();
     this.#deps.onLost(reason);
-  }
-
-  /** Draws the conclusion of a failed exchange for the connection as a whole. */
-  #noteFault(error: unknown): void {
-    const fault = httpFault(error);
-    if (error instanceof NotSentError) this.#lose(this.#endReason());
-    else if (fault?.kind === 'unreachable') this.#lose(fault.message);
-    else if (
-      fault?.kind === 'cut' ||
-      (fault?.kind === 'status' && fault.facts.rpcCode === undefined) ||
-      suggestsDeath(error)
-    )
-      void this.#probe();
-  }
-
-  /** Whether the server is still there, and still one of this era. */
-  async #probe(): Promise<void> {
-    if (this.#isProbing || !this.#isOpen) return;
-    this.#isProbing = true;
-    if (!(await this.#calls.isAlive('server/discover', probeMs)))
-      this.#lose('the server does not answer any more');
-    this.#isProbing = false;
   }
 }
 

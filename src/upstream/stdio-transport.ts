@@ -16,6 +16,7 @@ import { LineSplitter } from './line-splitter.ts';
 import { readFairly } from './read-fairly.ts';
 import { answerOf, type Params, type Receiver, type RequestLink, type Sender } from './request-link.ts';
 import { ServerRequests } from './server-requests.ts';
+import type { ServerSettings } from './settings.ts';
 import { shown } from './shown.ts';
 import { StderrTail } from './stderr-tail.ts';
 
@@ -86,9 +87,11 @@ export class StdioTransport implements Transport, RequestLink {
     return this.#group?.exitStatus;
   }
 
-  /** What the server did that ended the connection from this side. */
-  get breach(): string | undefined {
-    return this.#breach;
+  /** Why the connection is over, or will be, in words for anybody. */
+  get endReason(): string {
+    if (this.#breach !== undefined) return this.#breach;
+    const code = this.exitStatus?.code ?? undefined;
+    return code === undefined ? 'its process ended' : `its process ended (exit code ${code})`;
   }
 
   /** The last lines of stderr, redacted and printable. For operators, not for models. */
@@ -324,6 +327,16 @@ export class StdioTransport implements Transport, RequestLink {
 
 const isProgress = ({ id, method }: Readonly<Record<string, unknown>>): boolean =>
   id === undefined && method === 'notifications/progress';
+
+/** The transport of a stdio server; undefined for one that is reached over HTTP. */
+export function stdioTransportOf(
+  { alias, transport, resultBytesMax: messageBytesMax, stopGraceMs }: ServerSettings,
+  { log, redact }: Pick<StdioSettings, 'log' | 'redact'>,
+): StdioTransport | undefined {
+  if (transport.kind !== 'stdio') return undefined;
+  const { command, args, env, cwd } = transport;
+  return new StdioTransport({ alias, command, args, env, cwd, messageBytesMax, stopGraceMs, log, redact });
+}
 
 const isRequestId = (id: unknown): id is RequestId => typeof id === 'number' || typeof id === 'string';
 

@@ -305,7 +305,7 @@ describe('reading', () => {
       expect(await textOf('flood', { where })).toBe('it begins');
       expect(await textOf('echo', { text: 'through it' })).toBe('through it');
       await closed;
-      expect(transport.breach).toContain('that nobody had asked for');
+      expect(transport.endReason).toContain('that nobody had asked for');
     },
     60_000,
   );
