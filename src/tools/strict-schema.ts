@@ -13,6 +13,8 @@ const keywords: ReadonlySet<string> = new Set([
   ...['properties', 'required', 'additionalProperties', 'items', 'minItems', 'maxItems', 'pattern', 'format'],
   ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
 ]);
+/** What says something of objects alone. */
+const objectKeywords = ['properties', 'required', 'additionalProperties'] as const;
 const formats: ReadonlySet<JsonValue> = new Set([
   ...['date', 'date-time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'time', 'uuid'],
 ]);
@@ -89,7 +91,7 @@ class StrictWriter {
     if (schema.items !== undefined) written.items = this.#schema(schema.items, below);
     if (saysType(schema, 'array') && schema.items === undefined) refuse();
     if (saysType(schema, 'object')) Object.assign(written, this.#closed(schema, place));
-    else if (schema.properties !== undefined || schema.required !== undefined) refuse();
+    else if (objectKeywords.some((keyword) => schema[keyword] !== undefined)) refuse();
     return written;
   }
 

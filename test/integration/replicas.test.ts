@@ -23,7 +23,7 @@ describeWithPostgres('two replicas on one database (RL-11)', (server) => {
 
   // `npm run chaos -- --replicas` does the same with many more calls; docs/reliability.md has its figures.
   test('a call that is posted to both runs once, whatever becomes of either', {
-    timeout: 120_000,
+    timeout: 240_000,
   }, async () => {
     const seed = Date.now() % 1_000_000;
     const report = await runReplicas({

@@ -83,6 +83,7 @@ describe('the strict form', () => {
       'an optional property that may be null by an alternative',
       inProperty({ anyOf: [text, { type: 'null' }] }, []),
     ],
+    ['a keyword of objects on something else', inProperty({ type: 'number', additionalProperties: text })],
     ['anything', inProperty({})],
     ['true', inProperty(true)],
     ['an array of anything', inProperty({ type: 'array' })],
