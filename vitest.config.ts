@@ -14,6 +14,8 @@ export default defineConfig({
           // These share nothing but modules without state; loading those for each file takes longer than the tests.
           pool: 'threads',
           isolate: false,
+          // The properties that are held against random input take a while where other work has the cores.
+          testTimeout: 20_000,
         },
       },
       {
