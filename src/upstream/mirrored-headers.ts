@@ -1,5 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { foreignText } from '../core/text.ts';
+import { schemaLimits } from '../tools/schema-gate.ts';
+import { sizeWithin } from '../tools/value-size.ts';
 
 /** A parameter whose value is repeated in a header (MCP 2026-07-28, `x-mcp-header`). */
 interface Mirror {
@@ -17,6 +19,7 @@ const annotation = 'x-mcp-header';
 /** Far more than a server has use for. */
 const mirrorsMax = 32;
 const nameCharsMax = 80;
+const sizeMax = { values: schemaLimits.charsMax, chars: schemaLimits.charsMax };
 const token = /^[\w!#$%&'*+\-.^`|~]+$/;
 const mirrorTypes: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
 
@@ -48,7 +51,9 @@ function mirrorsOf(inputSchema: unknown): Mirrors {
   if (typeof inputSchema !== 'object' || inputSchema === null) return { ok: true, mirrors: [] };
   const before = known.get(inputSchema);
   if (before !== undefined) return before;
-  const mirrors = readMirrors(inputSchema);
+  // A schema that is too large to be used at all is not worth the look.
+  const isUsable = sizeWithin(inputSchema as JsonValue, sizeMax) !== undefined;
+  const mirrors: Mirrors = isUsable ? readMirrors(inputSchema) : { ok: true, mirrors: [] };
   known.set(inputSchema, mirrors);
   return mirrors;
 }

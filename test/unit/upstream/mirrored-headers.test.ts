@@ -120,3 +120,9 @@ describe('what of the arguments goes into headers', () => {
     expect(mirroredHeaders(undefined, { a: 'x' })).toBeUndefined();
   });
 });
+
+test('a schema that is too large for any use is not looked through', () => {
+  const names = Array.from({ length: 100_000 }, (_, index) => `a_property_${index}`);
+  const properties = Object.fromEntries(names.map((name) => [name, { 'x-mcp-header': 'not a token' }]));
+  expect(mirrorFault({ type: 'object', properties })).toBeUndefined();
+});
