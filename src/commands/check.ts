@@ -3,8 +3,8 @@ import type { EventLog } from '../core/events.ts';
 import { createRedactor } from '../core/redact.ts';
 import { openLiveRegistry } from '../live-registry.ts';
 import type { Registry } from '../tools/registry.ts';
-import { killAllGroups } from '../upstream/child-process.ts';
 import type { ServerStatus } from '../upstream/settings.ts';
+import { killAllGroups } from '../upstream/stdio/child-process.ts';
 import { loadForCommand } from './configuration.ts';
 import { type CommandOptions, exitConfiguration, UsageError } from './options.ts';
 

@@ -3,7 +3,7 @@ import { createRedactor } from '../core/redact.ts';
 import { type RunningService, startService } from '../main.ts';
 import { type LogLevel, logLevels } from '../telemetry/log.ts';
 import { openTelemetry, type Telemetry } from '../telemetry/telemetry.ts';
-import { killAllGroups } from '../upstream/child-process.ts';
+import { killAllGroups } from '../upstream/stdio/child-process.ts';
 import { letYoungGenerationGrow } from '../young-generation.ts';
 import { UsageError } from './options.ts';
 

@@ -1,5 +1,3 @@
-import { NotSentError } from './batch-writer.ts';
-import { SpawnError, type SpawnFault } from './child-process.ts';
 import { CredentialsRefused } from './credentials.ts';
 import {
   type HttpFault,
@@ -9,6 +7,8 @@ import {
   unsupportedVersionCode,
 } from './fault.ts';
 import type { ServerStage } from './settings.ts';
+import { NotSentError } from './stdio/batch-writer.ts';
+import { SpawnError, type SpawnFault } from './stdio/child-process.ts';
 import { ListFault } from './tool-list.ts';
 
 /** Why a try to reach a server came to nothing. */

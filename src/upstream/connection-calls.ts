@@ -2,7 +2,6 @@ import type { ToolResult } from '../core/outcome.ts';
 import type { Redact } from '../core/redact.ts';
 import { fail, type Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
-import { NotSentError } from './batch-writer.ts';
 import {
   CallChannel,
   CallTimeout,
@@ -24,6 +23,7 @@ import {
 } from './fault.ts';
 import type { Answer, Wire } from './request-link.ts';
 import type { ServerSettings } from './settings.ts';
+import { NotSentError } from './stdio/batch-writer.ts';
 import { ListFault, readToolList, type ToolList } from './tool-list.ts';
 
 /** How long a server may take to show that it is alive after an exchange that proves nothing. */

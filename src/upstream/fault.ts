@@ -3,10 +3,10 @@ import type { JsonObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import type { Redact } from '../core/redact.ts';
 import { localFault } from './answer-faults.ts';
-import { NotSentError } from './batch-writer.ts';
 import { CallCancelled, CallTimeout, ConnectionEnded } from './call-channel.ts';
 import type { TimeLimit } from './deadline.ts';
 import { shown } from './shown.ts';
+import { NotSentError } from './stdio/batch-writer.ts';
 
 /**
  * What this process itself saw go wrong in an exchange over HTTP.

@@ -9,10 +9,10 @@ import type { Connection, ConnectionDeps, FailedCall } from './connection.ts';
 import { ConnectionCalls } from './connection-calls.ts';
 import type { Deadline } from './deadline.ts';
 import { floodReason } from './flood-watch.ts';
-import type { HttpTransport } from './http-transport.ts';
+import type { HttpTransport } from './http/http-transport.ts';
+import type { SseTransport } from './http/sse-transport.ts';
 import type { ServerSettings, TransportSettings } from './settings.ts';
-import type { SseTransport } from './sse-transport.ts';
-import { type StdioTransport, stdioTransportOf } from './stdio-transport.ts';
+import { type StdioTransport, stdioTransportOf } from './stdio/stdio-transport.ts';
 import type { ToolList } from './tool-list.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
@@ -64,8 +64,8 @@ export class LegacyConnection implements Connection {
       onGap: () => this.#deps.onToolsChanged(),
     };
     // Loaded where it is needed: a service with nothing but stdio servers stays smaller.
-    if (kind === 'sse') return new (await import('./sse-transport.ts')).SseTransport(options);
-    return new (await import('./http-transport.ts')).HttpTransport(options);
+    if (kind === 'sse') return new (await import('./http/sse-transport.ts')).SseTransport(options);
+    return new (await import('./http/http-transport.ts')).HttpTransport(options);
   }
 
   get protocolVersion(): string | undefined {

@@ -5,17 +5,17 @@ import type { ToolResult } from '../core/outcome.ts';
 import type { Result } from '../core/result.ts';
 import type { ToolCall } from '../dispatch/ports.ts';
 import type { WithheldTool } from '../tools/definition.ts';
-import { NotSentError } from './batch-writer.ts';
 import { CallTimeout, ConnectionEnded } from './call-channel.ts';
 import { type ConnectFailure, connectFailure, connectTimeout } from './connect-failure.ts';
 import type { Connection, ConnectionDeps, FailedCall } from './connection.ts';
 import { ConnectionCalls } from './connection-calls.ts';
 import type { Deadline } from './deadline.ts';
 import { floodReason } from './flood-watch.ts';
+import type { ModernHttpTransport } from './http/modern-http-transport.ts';
 import { mirroredHeaders, mirrorFault } from './mirrored-headers.ts';
-import type { ModernHttpTransport } from './modern-http-transport.ts';
 import type { ServerSettings } from './settings.ts';
-import { type StdioTransport, stdioTransportOf } from './stdio-transport.ts';
+import { NotSentError } from './stdio/batch-writer.ts';
+import { type StdioTransport, stdioTransportOf } from './stdio/stdio-transport.ts';
 import type { ToolList } from './tool-list.ts';
 import { followToolNotices } from './tool-notices.ts';
 
@@ -99,7 +99,7 @@ export class ModernConnection implements Connection {
 
   async #openHttp(url: string, headers: Readonly<Record<string, string>>): Promise<ModernHttpTransport> {
     // Loaded where it is needed: a service with nothing but stdio servers stays smaller.
-    const { ModernHttpTransport } = await import('./modern-http-transport.ts');
+    const { ModernHttpTransport } = await import('./http/modern-http-transport.ts');
     return new ModernHttpTransport(revision, {
       url: new URL(url),
       headers,

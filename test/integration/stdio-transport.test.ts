@@ -9,9 +9,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { EventFields } from '../../src/core/events.ts';
 import { createRedactor } from '../../src/core/redact.ts';
 import { localFault } from '../../src/upstream/answer-faults.ts';
-import { NotSentError } from '../../src/upstream/batch-writer.ts';
-import { killAllGroups, SpawnError } from '../../src/upstream/child-process.ts';
-import { type StdioSettings, StdioTransport } from '../../src/upstream/stdio-transport.ts';
+import { NotSentError } from '../../src/upstream/stdio/batch-writer.ts';
+import { killAllGroups, SpawnError } from '../../src/upstream/stdio/child-process.ts';
+import { type StdioSettings, StdioTransport } from '../../src/upstream/stdio/stdio-transport.ts';
 
 const faultServer = fileURLToPath(new URL('../support/fault-server.mjs', import.meta.url));
 const secret = 's3cret-t0ken';

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { AddressRefused, createOutbound, type Outbound } from '../../src/upstream/outbound.ts';
+import { AddressRefused, createOutbound, type Outbound } from '../../src/upstream/http/outbound.ts';
 import { http, legacyConnection } from '../support/upstream.ts';
 
 // Where connections may lead (MT-8). The names of this test are known to nobody else: it says what they resolve to.

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventFields } from '../../src/core/events.ts';
-import { Watchdog } from '../../src/upstream/watchdog.ts';
+import { Watchdog } from '../../src/upstream/stdio/watchdog.ts';
 import { startCallgate } from '../support/callgate.ts';
 import { allGone, descendantsOf, type ProcessEntry } from '../support/processes.ts';
 import { until } from '../support/until.ts';

@@ -1,7 +1,7 @@
 // A process that holds children as callgate does, for tests that kill it. Its one argument is a JSON list of
 // [command, ...args]; it prints the pids of the children once all run. When its input ends it ends them and nothing
 // more, so that it comes to its own end only if nothing else keeps it alive.
-import { spawnGroup } from '../../dist/upstream/child-process.js';
+import { spawnGroup } from '../../dist/upstream/stdio/child-process.js';
 
 const log = { info() {}, warn: (event, fields) => console.error(event, fields), error: console.error };
 const groups = [];

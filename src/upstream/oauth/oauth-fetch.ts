@@ -1,5 +1,5 @@
 import { HttpFault } from '../fault.ts';
-import { AddressRefused, type Outbound, type OutboundRequest } from '../outbound.ts';
+import { AddressRefused, type Outbound, type OutboundRequest } from '../http/outbound.ts';
 
 /** One request to an authorization server, or for metadata; the answer has come whole. */
 export type OAuthFetch = (url: string, request: OutboundRequest) => Promise<Response>;

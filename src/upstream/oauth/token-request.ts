@@ -15,7 +15,7 @@ import { isObject } from '../../core/json.ts';
 import type { Redact } from '../../core/redact.ts';
 import { Secret } from '../../core/secret.ts';
 import type { ClientAuthentication, CredentialSettings } from '../credential-settings.ts';
-import { retryAfterMs } from '../http-body.ts';
+import { retryAfterMs } from '../http/http-body.ts';
 import { shown } from '../shown.ts';
 import type { TokenEndpoint } from './endpoint.ts';
 import { type OAuthFetch, reasonOf } from './oauth-fetch.ts';

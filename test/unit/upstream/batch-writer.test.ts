@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
-import { BatchWriter, NotSentError } from '../../../src/upstream/batch-writer.ts';
+import { BatchWriter, NotSentError } from '../../../src/upstream/stdio/batch-writer.ts';
 
 /** A stream whose writes the test ends one by one. */
 function stream() {

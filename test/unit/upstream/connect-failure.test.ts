@@ -1,9 +1,9 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
-import { NotSentError } from '../../../src/upstream/batch-writer.ts';
 import { connectFailure, listFailure } from '../../../src/upstream/connect-failure.ts';
 import { CredentialsRefused } from '../../../src/upstream/credentials.ts';
 import { HttpFault } from '../../../src/upstream/fault.ts';
+import { NotSentError } from '../../../src/upstream/stdio/batch-writer.ts';
 
 const facts = { isConnectionOpen: true, exitCode: undefined };
 

@@ -7,7 +7,7 @@ import {
   EventTooLarge,
   type OversizeEvent,
   type ServerEvent,
-} from '../../../src/upstream/event-stream.ts';
+} from '../../../src/upstream/http/event-stream.ts';
 
 function read(chunks: readonly Buffer[], charsMax = 1_000_000): ServerEvent[] {
   const events: ServerEvent[] = [];

@@ -1,7 +1,6 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, test } from 'vitest';
 import { faultAnswer } from '../../../src/upstream/answer-faults.ts';
-import { NotSentError } from '../../../src/upstream/batch-writer.ts';
 import { CallCancelled, CallTimeout, ConnectionEnded } from '../../../src/upstream/call-channel.ts';
 import {
   afterUnknown,
@@ -11,6 +10,7 @@ import {
   type HttpFaultKind,
   resendAfter,
 } from '../../../src/upstream/fault.ts';
+import { NotSentError } from '../../../src/upstream/stdio/batch-writer.ts';
 
 const noSilence = { isServerSilent: false, isOldest: true };
 const facts: CallFacts = {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { retryAfterMs } from '../../../src/upstream/http-body.ts';
+import { retryAfterMs } from '../../../src/upstream/http/http-body.ts';
 
 beforeEach(() => void vi.useFakeTimers({ now: Date.parse('2026-05-01T00:00:00Z') }));
 afterEach(() => void vi.useRealTimers());

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LineSplitter } from '../../../src/upstream/line-splitter.ts';
+import { LineSplitter } from '../../../src/upstream/stdio/line-splitter.ts';
 
 function collect(bytesMax: number) {
   const lines: string[] = [];

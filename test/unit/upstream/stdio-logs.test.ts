@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { EventFields } from '../../../src/core/events.ts';
 import { createRedactor } from '../../../src/core/redact.ts';
 import { LimitedLog } from '../../../src/upstream/limited-log.ts';
-import { StderrTail } from '../../../src/upstream/stderr-tail.ts';
+import { StderrTail } from '../../../src/upstream/stdio/stderr-tail.ts';
 
 test('each event is logged ten times a second, and the rest is counted in the next line or at the end', () => {
   let nowMs = 0;

@@ -5,19 +5,19 @@ import type {
   JSONRPCResultResponse,
   RequestId,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { EventFields, EventLog } from '../core/events.ts';
-import type { Redact } from '../core/redact.ts';
-import { edgeId, faultAnswer, wellFormedAnswer } from './answer-faults.ts';
+import type { EventFields, EventLog } from '../../core/events.ts';
+import type { Redact } from '../../core/redact.ts';
+import { edgeId, faultAnswer, wellFormedAnswer } from '../answer-faults.ts';
+import { FloodWatch, floodReason } from '../flood-watch.ts';
+import { LimitedLog } from '../limited-log.ts';
+import { readFairly } from '../read-fairly.ts';
+import { answerOf, type Params, type Receiver, type RequestLink, type Sender } from '../request-link.ts';
+import { ServerRequests } from '../server-requests.ts';
+import type { ServerSettings } from '../settings.ts';
+import { shown } from '../shown.ts';
 import { BatchWriter, NotSentError } from './batch-writer.ts';
 import { type ChildGroup, type ChildSettings, type ExitStatus, spawnGroup } from './child-process.ts';
-import { FloodWatch, floodReason } from './flood-watch.ts';
-import { LimitedLog } from './limited-log.ts';
 import { LineSplitter } from './line-splitter.ts';
-import { readFairly } from './read-fairly.ts';
-import { answerOf, type Params, type Receiver, type RequestLink, type Sender } from './request-link.ts';
-import { ServerRequests } from './server-requests.ts';
-import type { ServerSettings } from './settings.ts';
-import { shown } from './shown.ts';
 import { StderrTail } from './stderr-tail.ts';
 
 export interface StdioSettings extends ChildSettings {

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { HttpFault } from './fault.ts';
+import { HttpFault } from '../fault.ts';
+import { Turn } from '../read-fairly.ts';
 import { discarding } from './http-body.ts';
-import { Turn } from './read-fairly.ts';
 
 /** The status line and the headers of a response. */
 export interface ResponseHead {

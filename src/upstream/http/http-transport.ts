@@ -1,7 +1,7 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { NotSentError } from './batch-writer.ts';
-import { HttpFault } from './fault.ts';
+import { HttpFault } from '../fault.ts';
+import { NotSentError } from '../stdio/batch-writer.ts';
 import { HttpLink, type HttpLinkOptions, type ListeningOptions } from './http-link.ts';
 import type { OutgoingHeaders } from './http-pool.ts';
 

@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { wellFormedAnswer } from './answer-faults.ts';
-import { HttpFault } from './fault.ts';
+import { wellFormedAnswer } from '../answer-faults.ts';
+import { HttpFault } from '../fault.ts';
 import { BodyText, eventReader, isRecord, mediaType, type StreamEnd } from './http-body.ts';
 import type { Cancellation, HttpPool, OutgoingHeaders, OutgoingRequest } from './http-pool.ts';
 import type { BodyReader, ReadResponse } from './http-response.ts';

@@ -1,11 +1,11 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { Bulkhead } from './bulkhead.ts';
-import { FloodWatch } from './flood-watch.ts';
+import { Bulkhead } from '../bulkhead.ts';
+import { FloodWatch } from '../flood-watch.ts';
+import { ServerRequests } from '../server-requests.ts';
 import { discarding, isRecord } from './http-body.ts';
 import { Cancellation, type HttpPool, type OutgoingRequest } from './http-pool.ts';
 import type { ReadResponse } from './http-response.ts';
 import { statusReader } from './http-status.ts';
-import { ServerRequests } from './server-requests.ts';
 
 export interface HttpNotesOptions {
   /** Calls that run at the same time. */

@@ -1,6 +1,6 @@
 import { Pool } from 'undici';
-import { type Credentials, CredentialsRefused } from './credentials.ts';
-import { HttpFault } from './fault.ts';
+import { type Credentials, CredentialsRefused } from '../credentials.ts';
+import { HttpFault } from '../fault.ts';
 import { type ReadResponse, ResponseHandler } from './http-response.ts';
 import { Unauthorized } from './http-status.ts';
 import { AddressRefused, outboundConnector } from './outbound.ts';

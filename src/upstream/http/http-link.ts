@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import type { Credentials } from './credentials.ts';
-import { HttpFault } from './fault.ts';
+import type { Credentials } from '../credentials.ts';
+import { HttpFault } from '../fault.ts';
 import { eventReader, mediaType, type StreamEnd } from './http-body.ts';
 import {
   type Answered,

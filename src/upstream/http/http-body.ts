@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { HttpFault } from '../fault.ts';
 import { type EventHandlers, EventStream, EventTooLarge, type ServerEvent } from './event-stream.ts';
-import { HttpFault } from './fault.ts';
 import type { BodyReader, ResponseHead } from './http-response.ts';
 
 /** Bytes of a body that is only looked at for a code, or that nobody wants. */

@@ -2,7 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access, readdir, readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { EventLog } from '../core/events.ts';
+import type { EventLog } from '../../core/events.ts';
 import { Watchdog } from './watchdog.ts';
 
 export interface ChildSettings {

@@ -1,10 +1,10 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/sdk/types.js';
-import { NotSentError } from './batch-writer.ts';
+import { headerValue } from '../mirrored-headers.ts';
+import type { Wire } from '../request-link.ts';
+import { NotSentError } from '../stdio/batch-writer.ts';
 import { HttpLink, type HttpLinkOptions } from './http-link.ts';
 import type { OutgoingHeaders } from './http-pool.ts';
-import { headerValue } from './mirrored-headers.ts';
-import type { Wire } from './request-link.ts';
 
 /**
  * A connection over HTTP as protocol 2026-07-28 has it: there is no session and no stream to listen on, each request

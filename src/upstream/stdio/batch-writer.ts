@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import type { Sender } from './request-link.ts';
+import type { Sender } from '../request-link.ts';
 
 /** Proof that a message was never written to the server: it cannot have acted on it. */
 export class NotSentError extends Error {

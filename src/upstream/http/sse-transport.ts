@@ -1,9 +1,9 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
-import { edgeId, faultAnswer, wellFormedAnswer } from './answer-faults.ts';
-import { NotSentError } from './batch-writer.ts';
+import { edgeId, faultAnswer, wellFormedAnswer } from '../answer-faults.ts';
+import { HttpFault } from '../fault.ts';
+import { NotSentError } from '../stdio/batch-writer.ts';
 import type { ServerEvent } from './event-stream.ts';
-import { HttpFault } from './fault.ts';
 import { eventReader, isRecord, mediaType, type StreamEnd } from './http-body.ts';
 import { type HttpLinkOptions, openPool } from './http-link.ts';
 import { HttpNotes, readAcceptance } from './http-notes.ts';

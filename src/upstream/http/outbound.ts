@@ -1,8 +1,8 @@
 import { lookup as resolve } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { Agent, buildConnector, request } from 'undici';
-import { type AddressRules, isAddressAllowed, isMetadataHost } from '../core/addresses.ts';
-import { bareHost, isLoopbackHost } from '../core/hosts.ts';
+import { type AddressRules, isAddressAllowed, isMetadataHost } from '../../core/addresses.ts';
+import { bareHost, isLoopbackHost } from '../../core/hosts.ts';
 import { BodyText } from './http-body.ts';
 
 /** Where connections may go, and how long one may take to come about. */

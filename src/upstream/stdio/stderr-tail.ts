@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
-import type { Redact } from '../core/redact.ts';
-import { lookedAtChars, shown } from './shown.ts';
+import type { Redact } from '../../core/redact.ts';
+import { lookedAtChars, shown } from '../shown.ts';
 
 const lineCharsMax = 2_000;
 /** One more than is looked at, so that it is still known that the line was longer. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import type { EventLog } from '../core/events.ts';
+import type { EventLog } from '../../core/events.ts';
 
 /**
  * The whole watchdog, for any POSIX shell. It reads `+<group>` and `-<group>`, a line each. When its input ends, it

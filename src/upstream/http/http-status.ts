@@ -1,4 +1,4 @@
-import { HttpFault, type HttpFaultFacts } from './fault.ts';
+import { HttpFault, type HttpFaultFacts } from '../fault.ts';
 import { errorCodeReader, mediaType, retryAfterMs } from './http-body.ts';
 import type { OutgoingRequest } from './http-pool.ts';
 import type { BodyReader, ResponseControl, ResponseHead } from './http-response.ts';
