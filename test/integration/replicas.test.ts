@@ -29,7 +29,7 @@ describeWithPostgres('two replicas on one database (RL-11)', (server) => {
     const report = await runReplicas({
       folder,
       seed,
-      calls: 400,
+      calls: 250,
       lines,
       pauseMs: 18_000,
       faultsMin: 1,
