@@ -1,3 +1,4 @@
+import { isObject } from '../core/json.ts';
 import { limits } from '../core/limits.ts';
 import { isDeeperThan } from '../core/structured.ts';
 import { foreignText } from '../core/text.ts';
@@ -129,6 +130,3 @@ function readAnnotations(annotations: unknown): Readonly<Record<string, boolean>
   }
   return Object.keys(hints).length === 0 ? undefined : hints;
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

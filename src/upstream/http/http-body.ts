@@ -1,13 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isObject } from '../../core/json.ts';
 import { HttpFault } from '../fault.ts';
 import { type EventHandlers, EventStream, EventTooLarge, type ServerEvent } from './event-stream.ts';
 import type { BodyReader, ResponseHead } from './http-response.ts';
 
 /** Bytes of a body that is only looked at for a code, or that nobody wants. */
 const errorBodyBytesMax = 65_536;
-
-export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null;
 
 export const oversize = (): HttpFault => new HttpFault('oversize', 'its answer is larger than the limit');
 
@@ -108,7 +106,7 @@ export function errorCodeReader(
 function errorCodeOf(text: string): number | undefined {
   try {
     const message: unknown = JSON.parse(text);
-    const error = isRecord(message) && isRecord(message.error) ? message.error : {};
+    const error = isObject(message) && isObject(message.error) ? message.error : {};
     return Number.isSafeInteger(error.code) ? (error.code as number) : undefined;
   } catch {
     return undefined;

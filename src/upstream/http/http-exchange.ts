@@ -1,7 +1,8 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { isObject } from '../../core/json.ts';
 import { wellFormedAnswer } from '../answer-faults.ts';
 import { HttpFault } from '../fault.ts';
-import { BodyText, eventReader, isRecord, mediaType, type StreamEnd } from './http-body.ts';
+import { BodyText, eventReader, mediaType, type StreamEnd } from './http-body.ts';
 import type { Cancellation, HttpPool, OutgoingHeaders, OutgoingRequest } from './http-pool.ts';
 import type { BodyReader, ReadResponse } from './http-response.ts';
 import { statusReader } from './http-status.ts';
@@ -167,7 +168,7 @@ function streamReader(
 
 /** Some servers send the id back as a string. */
 const isAnswerTo = (message: unknown, id: Id): message is Readonly<Record<string, unknown>> =>
-  isRecord(message) && (message.id === id || message.id === String(id)) && !('method' in message);
+  isObject(message) && (message.id === id || message.id === String(id)) && !('method' in message);
 
 function wellFormed(id: Id, message: Readonly<Record<string, unknown>>): JSONRPCMessage {
   const answer = wellFormedAnswer(id, message);

@@ -1,8 +1,9 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { isObject } from '../../core/json.ts';
 import { Bulkhead } from '../bulkhead.ts';
 import { FloodWatch } from '../flood-watch.ts';
 import { ServerRequests } from '../server-requests.ts';
-import { discarding, isRecord } from './http-body.ts';
+import { discarding } from './http-body.ts';
 import { Cancellation, type HttpPool, type OutgoingRequest } from './http-pool.ts';
 import type { ReadResponse } from './http-response.ts';
 import { statusReader } from './http-status.ts';
@@ -57,7 +58,7 @@ export class HttpNotes {
   /** Hands on what the server says on its own. Answers to nobody are dropped: the SDK would log them whole. */
   deliver(message: unknown): void {
     this.noteUnasked();
-    if (!isRecord(message) || !this.#serverRequests.admit(message)) return;
+    if (!isObject(message) || !this.#serverRequests.admit(message)) return;
     try {
       this.#options.onMessage(message as unknown as JSONRPCMessage);
     } catch {

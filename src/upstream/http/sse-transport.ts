@@ -1,10 +1,11 @@
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import { isObject } from '../../core/json.ts';
 import { edgeId, faultAnswer, wellFormedAnswer } from '../answer-faults.ts';
 import { HttpFault } from '../fault.ts';
 import { NotSentError } from '../stdio/batch-writer.ts';
 import type { ServerEvent } from './event-stream.ts';
-import { eventReader, isRecord, mediaType, type StreamEnd } from './http-body.ts';
+import { eventReader, mediaType, type StreamEnd } from './http-body.ts';
 import { type HttpLinkOptions, openPool } from './http-link.ts';
 import { HttpNotes, readAcceptance } from './http-notes.ts';
 import { Cancellation, type HttpPool, type OutgoingHeaders, type OutgoingRequest } from './http-pool.ts';
@@ -107,8 +108,8 @@ export class SseTransport implements Transport {
   }
 
   #take(message: unknown): void {
-    const id = isRecord(message) && !('method' in message) ? this.#pendingId(message.id) : undefined;
-    if (!isRecord(message) || id === undefined) {
+    const id = isObject(message) && !('method' in message) ? this.#pendingId(message.id) : undefined;
+    if (!isObject(message) || id === undefined) {
       this.#notes.deliver(message);
       return;
     }
